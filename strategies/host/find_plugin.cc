@@ -46,7 +46,7 @@ absl::StatusOr<PluginFile> FindByName(const std::string& name) {
 
 }  // namespace
 
-absl::Span<const absl::string_view> OwnStrategies() { return kOwnStrategies; }
+absl::Span<const absl::string_view> BundledStrategies() { return kOwnStrategies; }
 
 absl::StatusOr<PluginFile> FindPlugin(const std::string& strategy) {
   if (absl::StrContains(strategy, '/') || absl::EndsWith(strategy, ".so")) {
@@ -55,7 +55,7 @@ absl::StatusOr<PluginFile> FindPlugin(const std::string& strategy) {
   }
   absl::StatusOr<PluginFile> found = FindByName(strategy);
   if (found.ok()) return found;
-  const std::vector<std::string> own(OwnStrategies().begin(), OwnStrategies().end());
+  const std::vector<std::string> own(BundledStrategies().begin(), BundledStrategies().end());
   // A program that was moved does not find its own plugins.
   const bool is_own = absl::c_linear_search(own, strategy);
   return absl::NotFoundError(absl::StrCat(

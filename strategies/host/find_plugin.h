@@ -11,7 +11,7 @@
 namespace tessera {
 
 // The strategies that come with Tessera, the default one first.
-absl::Span<const absl::string_view> OwnStrategies();
+absl::Span<const absl::string_view> BundledStrategies();
 
 struct PluginFile {
   std::string path;

@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op&
 
 absl::StatusOr<const Graph*> PlanningContext::FindGraph(const std::string& name) const {
   std::vector<std::string> names;
-  for (const Graph& graph : graphs_) {
+  for (const Graph& graph : *graphs_) {
     if (graph.name() == name) return &graph;
     names.push_back(graph.name());
   }
@@ -96,7 +96,7 @@ absl::StatusOr<const Graph*> PlanningContext::FindGraph(const std::string& name)
 
 strategy::RunGraphs PlanningContext::Graphs() const {
   strategy::RunGraphs graphs;
-  for (const Graph& graph : graphs_) *graphs.add_graphs() = GraphToProto(graph);
+  for (const Graph& graph : *graphs_) *graphs.add_graphs() = GraphToProto(graph);
   return graphs;
 }
 
@@ -116,7 +116,7 @@ absl::StatusOr<strategy::OperatorDescriptions> PlanningContext::Describe(
 }
 
 absl::StatusOr<Plan> PlanningContext::Complete(const Plan& plan) const {
-  return CompletePlan(WithSettings(plan), graphs_, for_.ranks);
+  return CompletePlan(WithSettings(plan), *graphs_, for_.ranks);
 }
 
 Plan PlanningContext::WithSettings(Plan plan) const {
@@ -152,7 +152,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceCollectives& request) const {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
-  const ClusterPrices of_cluster(for_.cluster, mesh, for_.job);
+  const ClusterPrices of_cluster(for_.cluster, mesh, for_.site);
   strategy::Prices prices;
   for (const strategy::PriceCollectives::Call& call : request.calls()) {
     if (call.operation() > ProgramProto::Collective::ALL_TO_ALL || call.elements() < 0 ||
@@ -180,7 +180,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceRedistributions& request) const {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
-  const ClusterPrices of_cluster(for_.cluster, mesh, for_.job);
+  const ClusterPrices of_cluster(for_.cluster, mesh, for_.site);
   RedistributionFinder finder(mesh, &of_cluster);
   strategy::Prices prices;
   for (const strategy::PriceRedistributions::Change& change : request.changes()) {
@@ -199,14 +199,14 @@ absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
   Plan candidate = WithSettings(plan);
   candidate.clear_kernels();
   ASSIGN_OR_RETURN(const CompiledRun run,
-                   CompileRun(graphs_, candidate, *for_.catalogue, for_.ranks));
+                   CompileRun(*graphs_, candidate, *for_.catalogue, for_.ranks));
   return Estimate(run);
 }
 
 StepCost PlanningContext::Estimate(const CompiledRun& run) const {
   const tessera::Program* const train = run.FindProgram(kTrain);
   StepCost cost =
-      EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster, for_.job);
+      EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster, for_.site);
   cost.set_peak_bytes(run.arena_bytes());
   return cost;
 }
@@ -229,7 +229,7 @@ absl::StatusOr<ProgramProto> PlanningContext::Program(const strategy::MakeProgra
   ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
   // Layouts of states belong to all Graphs, so all of them are compiled.
   ASSIGN_OR_RETURN(const CompiledRun run,
-                   CompileRun(graphs_, WithSettings(request.plan()), *for_.catalogue, for_.ranks));
+                   CompileRun(*graphs_, WithSettings(request.plan()), *for_.catalogue, for_.ranks));
   return ToProto(*run.FindProgram(graph->name()));
 }
 

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,7 +28,7 @@ struct PlanningFor {
   const KernelCatalogue* catalogue = nullptr;  // outlives the context
   int ranks = 1;
   Cluster cluster = {};  // CheckCluster accepts it
-  GroupSite job = {};    // the host of each rank, and the backend of their communicators
+  GroupSite site = {};   // the host of each rank, and the backend of their communicators
   // The run's settings (core/plan/run_settings.h). They complete open settings of a Plan.
   Plan settings = {};
 };
@@ -36,6 +38,10 @@ struct PlanningFor {
 class PlanningContext {
  public:
   PlanningContext(std::vector<Graph> graphs, PlanningFor planning_for)
+      : PlanningContext(std::make_shared<const std::vector<Graph>>(std::move(graphs)),
+                        std::move(planning_for)) {}
+  // Shares the Graphs, which may take much memory.
+  PlanningContext(std::shared_ptr<const std::vector<Graph>> graphs, PlanningFor planning_for)
       : graphs_(std::move(graphs)), for_(std::move(planning_for)) {}
 
   const PlanningFor& planned_for() const { return for_; }
@@ -62,7 +68,7 @@ class PlanningContext {
   // Returns the Plan with the settings of the run.
   Plan WithSettings(Plan plan) const;
 
-  const std::vector<Graph> graphs_;
+  const std::shared_ptr<const std::vector<Graph>> graphs_;
   const PlanningFor for_;
 };
 

@@ -17,7 +17,7 @@
 #include "core/status/status_macros.h"
 #include "core/train/ranks/ranks.h"
 #include "tools/command_line/command_line.h"
-#include "tools/job/job_flags.h"
+#include "tools/world_flags/world_flags.h"
 
 namespace tessera {
 namespace {
@@ -83,11 +83,11 @@ absl::StatusOr<std::string> Receive(const comm::WorldOptions& options, const std
 
 absl::Status Run(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const ParsedFlags parsed,
-                   ParseFlags(arguments, {{"The job", JobFlags()}}, Rest::kBegins));
+                   ParseFlags(arguments, {{"The job", WorldFlags()}}, Rest::kBegins));
   if (parsed.rest.size() != 2) {
     return absl::InvalidArgumentError("usage: relay_ranks [FLAG...] store|plan|tensors TEXT");
   }
-  ASSIGN_OR_RETURN(const comm::WorldOptions options, ReadJobFlags());
+  ASSIGN_OR_RETURN(const comm::WorldOptions options, ReadWorldFlags());
   ASSIGN_OR_RETURN(const std::string received, Receive(options, parsed.rest[0], parsed.rest[1]));
   std::printf("received %s\n", received.c_str());
   return absl::OkStatus();

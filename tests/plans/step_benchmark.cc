@@ -32,8 +32,8 @@
 #include "google/protobuf/text_format.h"
 #include "models/gpt/gpt.h"
 #include "tools/command_line/command_line.h"
-#include "tools/job/job_flags.h"
-#include "tools/train/job/job.h"
+#include "tools/train/rank/job.h"
+#include "tools/world_flags/world_flags.h"
 
 ABSL_FLAG(std::vector<std::string>, plans,
           std::vector<std::string>({"docs/plans/data_parallel.textproto",
@@ -114,7 +114,7 @@ absl::StatusOr<Times> TimePlan(const Model& model, const Plan& plan, const RankB
 std::vector<FlagGroup> Groups() {
   return {{"What to time",
            {{"plans", "FILE,..."}, {"shapes", "NxN,..."}, {"model", "TEXT"}, {"rounds", "N"}}},
-          {"The job", JobFlags()}};
+          {"The job", WorldFlags()}};
 }
 
 absl::StatusOr<Plan> ReadPlan(const std::string& file) {
@@ -197,7 +197,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
     absl::PrintF("%s", VersionLine());
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const comm::WorldOptions options, ReadJobFlags());
+  ASSIGN_OR_RETURN(const comm::WorldOptions options, ReadWorldFlags());
   ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options));
   if (job->ranks().size() == 1) {
     return absl::InvalidArgumentError("one rank does not communicate: start it with tools/launch");

@@ -24,10 +24,11 @@
 #include "core/train/measure/step_timer.h"
 #include "models/gpt/gpt.h"
 #include "tools/train/flags/flags.h"
-#include "tools/train/job/job.h"
-#include "tools/train/job/job_program.h"
-#include "tools/train/setup/run_cluster.h"
-#include "tools/train/setup/setup.h"
+#include "tools/train/rank/job.h"
+#include "tools/train/rank/rank_program.h"
+#include "tools/train/setup/configure.h"
+#include "tools/train/setup/prepare.h"
+#include "tools/train/setup/priced_cluster.h"
 
 namespace tessera {
 namespace {
@@ -75,14 +76,17 @@ class PeakSampler {
 // Trains, and returns the peak of this rank.
 absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, Job& job) {
   RunRanks ranks = {&job.ranks(), job.ranks().size(), job.ranks_of_host(), job.cores(), {}};
-  ASSIGN_OR_RETURN(ranks.site, SiteOfJob(job.backend(), job.hosts()));
+  ASSIGN_OR_RETURN(ranks.site, SiteOfRanks(job.backend(), job.hosts()));
   PeakSampler sampler;
-  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, GptDefinition(), ranks));
-  const TimedRun run = {setup.config, setup.model.get(), setup.dataset.get()};
+  std::vector<std::string> unused_notes;
+  ASSIGN_OR_RETURN(const ConfiguredRun configured,
+                   ConfigureRun(line, GptDefinition(), ranks, &unused_notes));
+  ASSIGN_OR_RETURN(PreparedRun prepared, PrepareRun(line, configured, &unused_notes));
+  const TimedRun run = {configured.config, configured.model.get(), configured.dataset.get()};
   ASSIGN_OR_RETURN(
       const std::unique_ptr<StepTimer> timer,
-      StepTimer::Create(run, std::move(setup.compiled), setup.backend.get(), ranks.ranks));
-  for (int64_t step = 0; step < setup.config.steps(); ++step) {
+      StepTimer::Create(run, std::move(prepared.compiled), configured.backend.get(), ranks.ranks));
+  for (int64_t step = 0; step < configured.config.steps(); ++step) {
     RETURN_IF_ERROR(timer->Step().status());
   }
   return sampler.Stop();
@@ -113,12 +117,12 @@ std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::stri
 
 absl::StatusOr<int> Run(const std::string& /*name*/, const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments, GptDefinition()));
-  return RunInJob(line.job, /*threads=*/0, [&](Job& job) { return RunRank(line, job); });
+  return RunAsRank(line.world, /*threads=*/0, [&](Job& job) { return RunRank(line, job); });
 }
 
 }  // namespace
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  return tessera::JobMain(argc, argv, {.launch = tessera::RanksToLaunch, .run = tessera::Run});
+  return tessera::RankMain(argc, argv, {.launch = tessera::RanksToLaunch, .run = tessera::Run});
 }

@@ -104,7 +104,7 @@ class Runner {
     Timing timing;
     timing.wrong = -1;
     if (options_.check) {
-      ASSIGN_OR_RETURN(timing.wrong, Wrong(operation, count, in_place));
+      ASSIGN_OR_RETURN(timing.wrong, CountWrong(operation, count, in_place));
     }
     const double moved =
         BytesMoved(operation, count * size(), group_.size(), in_place) / group_.size();
@@ -138,7 +138,7 @@ class Runner {
   }
 
   // Returns the number of wrong elements, summed over all ranks.
-  absl::StatusOr<int64_t> Wrong(Operation operation, int64_t count, bool in_place) {
+  absl::StatusOr<int64_t> CountWrong(Operation operation, int64_t count, bool in_place) {
     ++checks_;
     const int ranks = group_.size();
     const int rank = group_.rank();

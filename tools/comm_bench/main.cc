@@ -25,7 +25,7 @@
 #include "tools/comm_bench/interrupt.h"
 #include "tools/comm_bench/overlap.h"
 #include "tools/command_line/command_line.h"
-#include "tools/job/job_flags.h"
+#include "tools/world_flags/world_flags.h"
 
 ABSL_FLAG(std::string, operations, "all",
           "operations, separated by commas: all-reduce, reduce-scatter, all-gather, all-to-all, "
@@ -54,7 +54,7 @@ namespace tessera::comm {
 namespace {
 
 std::vector<FlagGroup> MakeGroups() {
-  std::vector<FlagEntry> job = JobFlags();
+  std::vector<FlagEntry> job = WorldFlags();
   job.push_back({"fault", "RANK:N:WHAT"});
   return {
       {"What to time",
@@ -249,7 +249,7 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<ConnectedWorld>> Connect() {
-  ASSIGN_OR_RETURN(WorldOptions options, ReadJobFlags());
+  ASSIGN_OR_RETURN(WorldOptions options, ReadWorldFlags());
   options.fault = absl::GetFlag(FLAGS_fault);
   return ConnectedWorld::Connect(options);
 }

@@ -24,12 +24,12 @@
 #include "tools/compare/comparison.h"
 #include "tools/compare/preparation.h"
 #include "tools/compare/rounds.h"
-#include "tools/train/job/interrupt.h"
-#include "tools/train/job/standard_output.h"
-#include "tools/train/job/stop_request.h"
+#include "tools/train/rank/interrupt.h"
+#include "tools/train/rank/standard_output.h"
+#include "tools/train/rank/stop_request.h"
 #include "tools/train/report/report.h"
-#include "tools/train/setup/run_cluster.h"
-#include "tools/train/setup/setup.h"
+#include "tools/train/setup/configure.h"
+#include "tools/train/setup/priced_cluster.h"
 
 namespace tessera {
 namespace {
@@ -57,11 +57,11 @@ absl::Status CompareFlagsOfRanks(const CompareCommandLine& line, Ranks& ranks) {
                       "start all ranks with the same flags");
 }
 
-// Returns the comparison before anything has run. `setup` is that of the first strategy.
-absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Setup& setup,
+// Returns the comparison before anything has run. `run` is that of the first strategy.
+absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const ConfiguredRun& run,
                                     const Job& job) {
-  const RunConfig& config = setup.config;
-  ASSIGN_OR_RETURN(const Graph evaluate, RecordEvaluate(*setup.model, config));
+  const RunConfig& config = run.config;
+  ASSIGN_OR_RETURN(const Graph evaluate, RecordEvaluate(*run.model, config));
   Comparison comparison;
   comparison.model = absl::StrCat(
       line.model->name, ": ",
@@ -69,9 +69,9 @@ absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Setup&
       " parameters, ", Counted(config.batch(), "sequence"), " of ",
       Counted(config.sequence(), "token"), " a step, ", config.optimizer().kind());
   comparison.ranks = job.Description();
-  comparison.processor = setup.backend->processor().name;
-  comparison.threads = setup.backend->processor().threads;
-  comparison.cluster = setup.cluster.name();
+  comparison.processor = run.backend->processor().name;
+  comparison.threads = run.backend->processor().threads;
+  comparison.cluster = run.priced.cluster.name();
   comparison.tokens = config.batch() * config.sequence();
   comparison.on_loopback = job.emulates_hosts();
   return comparison;
@@ -157,9 +157,9 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
   RETURN_IF_ERROR(CompareFlagsOfRanks(line, ranks));
   RETURN_IF_ERROR(UseJsonFile(line, ranks, CheckOutputFile));
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
-  ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
+  ASSIGN_OR_RETURN(run_ranks.site, SiteOfRanks(job.backend(), job.hosts()));
   ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, run_ranks));
-  ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies.front()->setup(), job));
+  ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies.front()->configured(), job));
   PrintLine(Title(comparison));
   RETURN_IF_ERROR(CompileAll(strategies, run_ranks));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);

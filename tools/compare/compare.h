@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "tools/compare/flags.h"
-#include "tools/train/job/job.h"
+#include "tools/train/rank/job.h"
 
 namespace tessera {
 

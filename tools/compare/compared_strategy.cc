@@ -8,6 +8,8 @@
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "tools/compare/strategy_entry.h"
+#include "tools/train/setup/memory_checks.h"
+#include "tools/train/setup/prepare.h"
 
 namespace tessera {
 namespace {
@@ -43,8 +45,9 @@ bool CanGoOn(const absl::Status& error, const Ranks& ranks) {
 
 }  // namespace
 
-ComparedStrategy::ComparedStrategy(std::string label, CommandLine line, Setup setup)
-    : line_(std::move(line)), setup_(std::move(setup)) {
+ComparedStrategy::ComparedStrategy(std::string label, CommandLine line, ConfiguredRun configured,
+                                   std::vector<std::string> notes)
+    : line_(std::move(line)), configured_(std::move(configured)), notes_(std::move(notes)) {
   result_.label = std::move(label);
 }
 
@@ -57,7 +60,7 @@ void ComparedStrategy::Exclude(Outcome outcome, const std::string& remark,
 
 absl::Status ComparedStrategy::ExcludeFor(const absl::Status& error) {
   if (error.ok()) return absl::OkStatus();
-  if (!CanGoOn(error, *setup_.ranks.ranks)) return NamedStatus(label(), error);
+  if (!CanGoOn(error, *configured_.ranks.ranks)) return NamedStatus(label(), error);
   if (!absl::IsResourceExhausted(error)) {
     Exclude(Outcome::kFailed, "failed", absl::StrCat(label(), " failed: ", error.message()));
     return absl::OkStatus();
@@ -69,13 +72,14 @@ absl::Status ComparedStrategy::ExcludeFor(const absl::Status& error) {
 }
 
 absl::Status ComparedStrategy::CompileRun() {
-  RETURN_IF_ERROR(PlanConfiguredRun(line_, &setup_));
-  arena_bytes_ = setup_.compiled.arena_bytes();
-  state_bytes_ = setup_.compiled.state_bytes;
-  lowered_ = LowersPrecision(setup_.compiled.plan);
-  result_.estimated = setup_.estimated;
-  RETURN_IF_ERROR(CheckMemoryLimit(setup_, line_));
-  ASSIGN_OR_RETURN(check_, TrainingCheck::Compile(line_, &setup_));
+  ASSIGN_OR_RETURN(PreparedRun prepared, PrepareRun(line_, configured_, &notes_));
+  arena_bytes_ = prepared.compiled.arena_bytes();
+  state_bytes_ = prepared.compiled.state_bytes;
+  lowered_ = LowersPrecision(prepared.compiled.plan);
+  result_.estimated = prepared.estimated;
+  RETURN_IF_ERROR(CheckMemoryLimit(line_, configured_, prepared.compiled));
+  ASSIGN_OR_RETURN(check_, TrainingCheck::Compile(line_, &configured_, prepared));
+  compiled_ = std::move(prepared.compiled);
   return absl::OkStatus();
 }
 
@@ -89,9 +93,9 @@ absl::StatusOr<CheckedTraining> ComparedStrategy::Check(StopRequest& stop) {
 }
 
 absl::Status ComparedStrategy::Begin() {
-  const TimedRun run = {setup_.config, setup_.model.get(), setup_.dataset.get()};
-  absl::StatusOr<std::unique_ptr<StepTimer>> timer =
-      StepTimer::Create(run, std::move(setup_.compiled), setup_.backend.get(), setup_.ranks.ranks);
+  const TimedRun run = {configured_.config, configured_.model.get(), configured_.dataset.get()};
+  absl::StatusOr<std::unique_ptr<StepTimer>> timer = StepTimer::Create(
+      run, std::move(compiled_), configured_.backend.get(), configured_.ranks.ranks);
   RETURN_IF_ERROR(NamedStatus(label(), timer.status()));
   timer_ = *std::move(timer);
   const absl::StatusOr<StepResult> first = timer_->RecordStep();
@@ -102,7 +106,7 @@ absl::Status ComparedStrategy::Begin() {
 // Records a step. All ranks exclude the strategy if it is not finite on one of them.
 absl::Status ComparedStrategy::TakeStep(const StepResult& step) {
   int64_t fails = step.finite || step.loss_scale > 0 ? 0 : 1;
-  RETURN_IF_ERROR(setup_.ranks.ranks->Max(absl::MakeSpan(&fails, 1)));
+  RETURN_IF_ERROR(configured_.ranks.ranks->Max(absl::MakeSpan(&fails, 1)));
   result_.losses.push_back(step.loss);
   result_.grad_norms.push_back(step.grad_norm);
   result_.last_step = step.step;
@@ -173,7 +177,7 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   StrategyResult result = result_;
   if (rounds_.empty()) return result;
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                   setup_.ranks.ranks->Gather(sums_.SerializeAsString()));
+                   configured_.ranks.ranks->Gather(sums_.SerializeAsString()));
   std::vector<StepCost> sums(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (sums[rank].ParseFromString(all[rank])) continue;
@@ -184,7 +188,7 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   result.counted = PerStep(merged, steps);
   result.counted.set_peak_bytes(arena_bytes_);
   RemoveUncalled(&result.counted);
-  if (setup_.site.size() > 0) {
+  if (configured_.priced.site.size() > 0) {
     result.same_collectives =
         NamedStatus(label(), CompareCollectives(result.estimated, merged, steps));
   }

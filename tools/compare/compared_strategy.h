@@ -10,13 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/compile/compile.h"
 #include "core/train/measure/step_timer.h"
 #include "tools/compare/comparison.h"
 #include "tools/compare/same_training.h"
 #include "tools/compare/training_check.h"
 #include "tools/train/flags/flags.h"
-#include "tools/train/job/stop_request.h"
-#include "tools/train/setup/setup.h"
+#include "tools/train/rank/stop_request.h"
+#include "tools/train/setup/configure.h"
 
 namespace tessera {
 
@@ -24,11 +25,15 @@ namespace tessera {
 // the strategy; after one, the ranks cannot go on. Not thread-safe.
 class ComparedStrategy {
  public:
-  // `line` is the command line of a training run by this strategy, and `setup` is of ConfigureRun.
-  ComparedStrategy(std::string label, CommandLine line, Setup setup);
+  // `line` is the command line of a training run by this strategy, which it has configured, with
+  // `notes` for the user.
+  ComparedStrategy(std::string label, CommandLine line, ConfiguredRun configured,
+                   std::vector<std::string> notes);
 
   const std::string& label() const { return result_.label; }
-  const Setup& setup() const { return setup_; }
+  const ConfiguredRun& configured() const { return configured_; }
+  // The notes so far on the run.
+  const std::vector<std::string>& notes() const { return notes_; }
   // This rank's results so far.
   const StrategyResult& result() const { return result_; }
   // Returns whether it is still compared: it has no fault so far.
@@ -85,7 +90,9 @@ class ComparedStrategy {
   absl::Status RunPartsAlone(int64_t steps, StopRequest& stop);
 
   const CommandLine line_;
-  Setup setup_;
+  const ConfiguredRun configured_;
+  std::vector<std::string> notes_;
+  CompiledRun compiled_;  // from Compile to Begin
   int64_t arena_bytes_ = 0, state_bytes_ = 0;
   bool lowered_ = false;
   std::unique_ptr<TrainingCheck> check_;

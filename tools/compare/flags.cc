@@ -13,7 +13,7 @@
 #include "core/text/nearest_name.h"
 #include "models/models.h"
 #include "tools/command_line/command_line.h"
-#include "tools/job/job_flags.h"
+#include "tools/world_flags/world_flags.h"
 
 ABSL_FLAG(std::string, model, "gpt", "the model");
 ABSL_FLAG(
@@ -74,7 +74,7 @@ const std::vector<FlagGroup>& CompareFlags() {
   static const auto* const groups = [] {
     std::vector<FlagEntry> ranks = {
         {"nproc", "N", {"nproc_per_node", "np"}}, {"grace", "X"}, {"cluster", "FILE"}};
-    for (FlagEntry& flag : JobFlags()) ranks.push_back(std::move(flag));
+    for (FlagEntry& flag : WorldFlags()) ranks.push_back(std::move(flag));
     return new std::vector<FlagGroup>{{"Comparison",
                                        {{"strategies", "ENTRY,..."},
                                         {"strategy_seconds", "X"},
@@ -106,7 +106,7 @@ const std::vector<FlagGroup>& CompareFlags() {
 }
 
 // Returns whether the training tool lacks the flag, or has it with another meaning.
-bool IsOwnFlag(absl::string_view name) {
+bool IsCompareFlag(absl::string_view name) {
   return name == "model" || name == "strategies" || name == "steps" || name == "rounds" ||
          name == "one_at_a_time" || name == "json";
 }
@@ -178,7 +178,7 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
   std::vector<std::string> train, all;
   for (const GivenFlag& flag : parsed.given) {
     const std::string text = absl::StrCat("--", flag.name, "=", flag.value);
-    if (!IsOwnFlag(flag.name)) train.push_back(text);
+    if (!IsCompareFlag(flag.name)) train.push_back(text);
     if (flag.name != "nproc" && flag.name != "grace") all.push_back(text);
   }
   ASSIGN_OR_RETURN(const bool starts_default_ranks, StartsDefaultRanks(parsed.given));

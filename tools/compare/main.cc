@@ -12,7 +12,7 @@
 #include "tools/compare/compare.h"
 #include "tools/compare/flags.h"
 #include "tools/train/flags/shell_word.h"
-#include "tools/train/job/job_program.h"
+#include "tools/train/rank/rank_program.h"
 
 namespace tessera {
 namespace {
@@ -43,12 +43,12 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     return 0;
   }
   const int threads = RanksAreThreads(line->train) ? line->launch.nproc : 0;
-  return RunInJob(line->train.job, threads, [&](Job& job) { return CompareOnRank(*line, job); });
+  return RunAsRank(line->train.world, threads, [&](Job& job) { return CompareOnRank(*line, job); });
 }
 
 }  // namespace
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  return tessera::JobMain(argc, argv, {.launch = tessera::RanksToLaunch, .run = tessera::Run});
+  return tessera::RankMain(argc, argv, {.launch = tessera::RanksToLaunch, .run = tessera::Run});
 }

@@ -14,8 +14,8 @@
 #include "core/text/human_units.h"
 #include "tools/compare/same_training.h"
 #include "tools/compare/strategy_entry.h"
-#include "tools/train/job/standard_output.h"
-#include "tools/train/setup/run_strategy.h"
+#include "tools/train/rank/standard_output.h"
+#include "tools/train/setup/strategy_session.h"
 
 namespace tessera {
 namespace {
@@ -80,10 +80,11 @@ absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const Ru
       RETURN_IF_ERROR(
           NamedStatus(entry.label, CheckStrategyFlags(train.strategy, train, *ranks.ranks)));
     }
-    absl::StatusOr<Setup> setup = ConfigureRun(train, *line.model, ranks);
-    if (!setup.ok()) return NamedStatus(entry.label, setup.status());
-    strategies.push_back(
-        std::make_unique<ComparedStrategy>(entry.label, std::move(train), *std::move(setup)));
+    std::vector<std::string> notes;
+    absl::StatusOr<ConfiguredRun> configured = ConfigureRun(train, *line.model, ranks, &notes);
+    if (!configured.ok()) return NamedStatus(entry.label, configured.status());
+    strategies.push_back(std::make_unique<ComparedStrategy>(
+        entry.label, std::move(train), *std::move(configured), std::move(notes)));
   }
   return strategies;
 }
@@ -99,7 +100,7 @@ absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks) {
     } else {
       PrintLine(each->result().fault);
     }
-    for (const std::string& note : each->setup().notes) {
+    for (const std::string& note : each->notes()) {
       PrintLine(absl::StrCat("note: ", each->label(), ": ", note));
     }
   }

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "tools/compare/compared_strategy.h"
 #include "tools/compare/flags.h"
-#include "tools/train/job/stop_request.h"
-#include "tools/train/setup/setup.h"
+#include "tools/train/rank/stop_request.h"
+#include "tools/train/setup/configure.h"
 
 namespace tessera {
 

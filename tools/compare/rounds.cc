@@ -9,7 +9,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "tools/compare/same_training.h"
-#include "tools/train/job/standard_output.h"
+#include "tools/train/rank/standard_output.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "core/train/ranks/ranks.h"
 #include "tools/compare/preparation.h"
-#include "tools/train/job/stop_request.h"
+#include "tools/train/rank/stop_request.h"
 
 namespace tessera {
 

@@ -54,7 +54,7 @@ absl::StatusOr<StrategyEntry> ParseEntry(const std::string& text) {
 }
 
 // Returns the file of a Plan of docs/plans, which comes with the program; "" if there is none.
-std::string FindOwnPlan(const std::string& name) {
+std::string FindBundledPlan(const std::string& name) {
   if (!IsPlainName(name)) return "";  // a path
   return FindProgramFile(absl::StrCat("tessera/docs/plans/", name, kPlanEnding)).value_or("");
 }
@@ -76,9 +76,9 @@ absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std:
 }
 
 absl::Status SetStrategy(const StrategyEntry& entry, CommandLine* line) {
-  const bool is_own_strategy = absl::c_linear_search(OwnStrategies(), entry.name);
+  const bool is_bundled = absl::c_linear_search(BundledStrategies(), entry.name);
   std::string plan = absl::EndsWith(entry.name, kPlanEnding) ? entry.name : "";
-  if (plan.empty() && !is_own_strategy) plan = FindOwnPlan(entry.name);
+  if (plan.empty() && !is_bundled) plan = FindBundledPlan(entry.name);
   if (plan.empty()) {
     line->strategy = entry.name;
     line->strategy_options = entry.options;

@@ -8,7 +8,6 @@
 #include "core/train/ranks/rank_engine.h"
 #include "core/train/trainer.h"
 #include "tools/compare/held_sketch.h"
-#include "tools/train/setup/compile_setup.h"
 
 namespace tessera {
 namespace {
@@ -48,13 +47,13 @@ bool LowersPrecision(const Plan& plan) {
   return Lowers(precision.parameters()) || Lowers(precision.reduction());
 }
 
-absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(const CommandLine& line,
-                                                                      const Setup* setup) {
-  std::unique_ptr<TrainingCheck> check(new TrainingCheck(setup));
-  check->config_ = setup->config;
-  *check->config_.mutable_optimizer() = GradientDescent(setup->config.optimizer());
+absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(
+    const CommandLine& line, const ConfiguredRun* configured, const PreparedRun& prepared) {
+  std::unique_ptr<TrainingCheck> check(new TrainingCheck(configured));
+  check->config_ = configured->config;
+  *check->config_.mutable_optimizer() = GradientDescent(configured->config.optimizer());
   const auto record = [&]() -> absl::StatusOr<std::vector<Graph>> {
-    ASSIGN_OR_RETURN(Graph train, RecordTrain(*setup->model, check->config_));
+    ASSIGN_OR_RETURN(Graph train, RecordTrain(*configured->model, check->config_));
     for (ValueId id = 0; id < static_cast<ValueId>(train.values().size()); ++id) {
       const Value& value = train.value(id);
       if (value.complete_gradient_of == kNone) continue;
@@ -66,9 +65,11 @@ absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(const Comm
     RETURN_IF_ERROR(train.status());
     return std::vector<Graph>{std::move(initialise), std::move(train)};
   };
-  const absl::StatusOr<std::vector<Graph>> graphs = record();
-  RETURN_IF_ERROR(setup->ranks.ranks->Agree(graphs.status()));
-  ASSIGN_OR_RETURN(check->compiled_, CompileByPlanOf(line, *setup, *graphs));
+  absl::StatusOr<std::vector<Graph>> graphs = record();
+  RETURN_IF_ERROR(configured->ranks.ranks->Agree(graphs.status()));
+  ASSIGN_OR_RETURN(check->compiled_,
+                   CompileByPlanOf(line, *configured, prepared,
+                                   std::make_shared<const std::vector<Graph>>(*std::move(graphs))));
   return check;
 }
 
@@ -91,7 +92,7 @@ absl::StatusOr<RankSketches> TrainingCheck::Sketch(Engine& engine, bool with_gra
 
 absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   setup_.ranks.ranks->Gather(mine.SerializeAsString()));
+                   configured_.ranks.ranks->Gather(mine.SerializeAsString()));
   std::vector<double> losses, norms;
   std::vector<std::vector<RankSketches::Held>> gradients, parameters;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
@@ -109,7 +110,8 @@ absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const
 }
 
 absl::StatusOr<CheckedTraining> TrainingCheck::Train(Engine& engine, StopRequest& stop) const {
-  Trainer trainer(config_, setup_.model.get(), &engine, setup_.dataset.get(), setup_.ranks.ranks);
+  Trainer trainer(config_, configured_.model.get(), &engine, configured_.dataset.get(),
+                  configured_.ranks.ranks);
   RETURN_IF_ERROR(trainer.Initialise());
   CheckedTraining training;
   ASSIGN_OR_RETURN(const RankSketches initial, Sketch(engine, /*with_gradients=*/false));
@@ -131,9 +133,9 @@ absl::StatusOr<CheckedTraining> TrainingCheck::Train(Engine& engine, StopRequest
 }
 
 absl::StatusOr<CheckedTraining> TrainingCheck::Run(const std::string& label, StopRequest& stop) {
-  Ranks& ranks = *setup_.ranks.ranks;
+  Ranks& ranks = *configured_.ranks.ranks;
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   MakeRankEngine(std::move(compiled_), setup_.backend.get(), ranks));
+                   MakeRankEngine(std::move(compiled_), configured_.backend.get(), ranks));
   absl::StatusOr<CheckedTraining> training = Train(*engine, stop);
   // Reports the error to the other ranks before the memory is freed, because freeing is collective.
   if (!training.ok()) {

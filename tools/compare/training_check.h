@@ -15,15 +15,16 @@
 #include "tools/compare/rank_sketches.pb.h"
 #include "tools/compare/same_training.h"
 #include "tools/train/flags/flags.h"
-#include "tools/train/job/stop_request.h"
-#include "tools/train/setup/setup.h"
+#include "tools/train/rank/stop_request.h"
+#include "tools/train/setup/configure.h"
+#include "tools/train/setup/prepare.h"
 
 namespace tessera {
 
 // Returns whether a Plan uses parameters, or reduces gradients, in 16 bits.
 bool LowersPrecision(const Plan& plan);
 
-// The run of a setup with its completed Plan, as plain gradient descent, and with every gradient as
+// A prepared run with its completed Plan, as plain gradient descent, and with every gradient as
 // an output. The Graphs are those of the run but for these outputs and for constants of the update.
 //
 // It is gradient descent because AdamW divides gradients by their size: a gradient that is exactly
@@ -33,9 +34,10 @@ bool LowersPrecision(const Plan& plan);
 // Every rank of a job has one, and calls the same methods in the same order. Not thread-safe.
 class TrainingCheck {
  public:
-  // Collective. `setup` must outlive the result. Errors are agreed ones.
+  // Collective. `configured` must outlive the result. Errors are agreed ones.
   static absl::StatusOr<std::unique_ptr<TrainingCheck>> Compile(const CommandLine& line,
-                                                                const Setup* setup);
+                                                                const ConfiguredRun* configured,
+                                                                const PreparedRun& prepared);
 
   int64_t arena_bytes() const { return compiled_.arena_bytes(); }
 
@@ -48,7 +50,7 @@ class TrainingCheck {
     std::string output, parameter;
   };
 
-  explicit TrainingCheck(const Setup* setup) : setup_(*setup) {}
+  explicit TrainingCheck(const ConfiguredRun* configured) : configured_(*configured) {}
 
   // Returns sketches of the parameters, and of the gradients of the last step.
   absl::StatusOr<RankSketches> Sketch(Engine& engine, bool with_gradients) const;
@@ -56,7 +58,7 @@ class TrainingCheck {
   absl::StatusOr<CheckedStep> Merge(const RankSketches& mine) const;
   absl::StatusOr<CheckedTraining> Train(Engine& engine, StopRequest& stop) const;
 
-  const Setup& setup_;
+  const ConfiguredRun& configured_;
   RunConfig config_;                 // with the optimizer of the check
   std::vector<Gradient> gradients_;  // in the order in which they are computed
   CompiledRun compiled_;

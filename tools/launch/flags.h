@@ -10,7 +10,7 @@
 #include "absl/flags/declare.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/launch/job_times.h"
+#include "tools/launch/grace_times.h"
 
 ABSL_DECLARE_FLAG(int32_t, nproc);
 ABSL_DECLARE_FLAG(double, grace);
@@ -24,7 +24,7 @@ struct LaunchCommandLine {
   bool help = false;
   bool version = false;
   int nproc = 0;
-  JobTimes times;
+  GraceTimes times;
   int max_restarts = 0;
   std::string program;  // as the user wrote it
   std::vector<std::string> arguments;

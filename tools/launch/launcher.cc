@@ -21,7 +21,7 @@
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/version.h"
-#include "tools/launch/job.h"
+#include "tools/launch/rank_group.h"
 #include "tools/launch/rank_process.h"
 #include "tools/launch/reaper.h"
 
@@ -90,7 +90,7 @@ absl::Status PrepareRun(int restart_count, RankCommand* command) {
 }
 
 // Returns whether a signal has asked the job to end, in a run or since then.
-bool IsAskedToEnd(LaunchStreams* streams) {
+bool EndIsRequested(LaunchStreams* streams) {
   while (const int signal = streams->signals.Next()) {
     if (IsNotice(signal)) {
       streams->notices.insert(signal);
@@ -98,7 +98,7 @@ bool IsAskedToEnd(LaunchStreams* streams) {
       streams->interrupt = signal;
     }
   }
-  return streams->AskToEnd();
+  return streams->EndRequested();
 }
 
 }  // namespace
@@ -114,14 +114,14 @@ absl::StatusOr<int> Launch(const LaunchCommandLine& line) {
                            OutputSink(STDERR_FILENO)};
   for (int restarts = 0;; ++restarts) {
     RETURN_IF_ERROR(PrepareRun(restarts, &command));
-    Job job(line.times, foreign, &streams);
-    RETURN_IF_ERROR(job.Start(command));
+    RankGroup group(line.times, foreign, &streams);
+    RETURN_IF_ERROR(group.Start(command));
     command.listener.Close();  // rank 0 has it
-    job.Run();
-    streams.error.Write(job.has_failed() ? job.ReportOfFailure() : job.ReportOfRequest());
-    if (!job.has_failed() || restarts == line.max_restarts || IsAskedToEnd(&streams)) {
+    group.Run();
+    streams.error.Write(group.has_failed() ? group.FailureReport() : group.RequestReport());
+    if (!group.has_failed() || restarts == line.max_restarts || EndIsRequested(&streams)) {
       FlushStreams(&streams);
-      return job.exit_code();
+      return group.exit_code();
     }
     streams.error.Write(absl::StrCat("note: starting all ranks again, restart ", restarts + 1,
                                      " of ", line.max_restarts, "\n"));

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "core/train/ranks/ranks.h"
 #include "core/train/trainer.h"
-#include "tools/train/job/stop_request.h"
+#include "tools/train/rank/stop_request.h"
 
 namespace tessera {
 

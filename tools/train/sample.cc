@@ -11,7 +11,7 @@
 #include "core/text/counted.h"
 #include "core/text/text_stream.h"
 #include "core/train/sampling.h"
-#include "tools/train/job/standard_output.h"
+#include "tools/train/rank/standard_output.h"
 #include "tools/train/setup/data_source.h"
 
 namespace tessera {
@@ -27,8 +27,8 @@ std::string Description(const SampleConfig& sample, uint64_t seed) {
 
 }  // namespace
 
-absl::Status PrintSample(const Setup& setup, Engine& engine, StopRequest& stop) {
-  const SampleConfig& sample = setup.config.sample();
+absl::Status PrintSample(const ConfiguredRun& configured, Engine& engine, StopRequest& stop) {
+  const SampleConfig& sample = configured.config.sample();
   // A model continues a text: without a prompt, an empty line.
   const std::string prompt = sample.prompt().empty() ? "\n" : sample.prompt();
   std::vector<int32_t> tokens;
@@ -38,17 +38,17 @@ absl::Status PrintSample(const Setup& setup, Engine& engine, StopRequest& stop) 
   request.tokens = sample.tokens();
   request.temperature = sample.temperature();
   request.top_k = sample.top_k();
-  request.seed = setup.config.seed();
+  request.seed = configured.config.seed();
   request.allowed_tokens = kByteTokens;
-  request.max_sequence = setup.model->max_sequence();
+  request.max_sequence = configured.model->max_sequence();
 
   if (!sample.prompt().empty()) {
     TextStream stream;
     absl::FPrintF(Output(), "--- prompt\n%s%s\n", stream.Add(sample.prompt()), stream.Finish());
   }
-  absl::FPrintF(Output(), "--- sample: %s\n", Description(sample, setup.config.seed()));
+  absl::FPrintF(Output(), "--- sample: %s\n", Description(sample, configured.config.seed()));
   std::fflush(Output());
-  const bool is_alone = setup.ranks.ranks->size() == 1;
+  const bool is_alone = configured.ranks.ranks->size() == 1;
   bool output_failed = false;
   request.agree = [&](int32_t token) -> absl::StatusOr<int32_t> {
     ASSIGN_OR_RETURN(const StopRequest::Report agreed,

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/cost/limits.h"
-#include "core/cost/step_cost.h"
 #include "core/posix/output_file.h"
 #include "core/status/status_macros.h"
 #include "core/status/with_message.h"
@@ -20,9 +19,9 @@
 #include "core/train/measure/trace.h"
 #include "core/train/programs.h"
 #include "tools/train/agree_on_data.h"
+#include "tools/train/final_report.h"
 #include "tools/train/flags/shell_word.h"
-#include "tools/train/job/standard_output.h"
-#include "tools/train/report/cost_report.h"
+#include "tools/train/rank/standard_output.h"
 #include "tools/train/report/process_memory.h"
 #include "tools/train/sample.h"
 #include "tools/train/setup/data_source.h"
@@ -47,18 +46,18 @@ std::string EvaluationText(const EvaluationResult& result) {
                       FormatSeconds(result.seconds), ")");
 }
 
-TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOptions& options,
-                     Engine* engine, Trainer* trainer)
-    : setup_(setup),
+TrainLoop::TrainLoop(const ConfiguredRun& configured, const MachineRates& rates,
+                     const LoopOptions& options, Engine* engine, Trainer* trainer)
+    : configured_(configured),
       rates_(rates),
       options_(options),
       engine_(engine),
       trainer_(trainer),
-      ranks_(*setup.ranks.ranks),
-      stop_(setup.ranks.ranks),
+      ranks_(*configured.ranks.ranks),
+      stop_(configured.ranks.ranks),
       scale_(Scale()),
       first_step_(trainer->step() + 1),
-      summary_(setup.config.data().file() == kSyntheticData ? "token" : "byte"),
+      summary_(configured.config.data().file() == kSyntheticData ? "token" : "byte"),
       measured_(&engine->executor(kTrain), engine->options().rank.collectives) {
   if (options.start_step < 0) return;
   saved_step_ = options.start_step;
@@ -69,8 +68,8 @@ TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOp
 StepScale TrainLoop::Scale() const {
   const Program& program = engine_->executor(kTrain).program();
   StepScale scale;
-  scale.total_steps = setup_.config.steps();
-  scale.tokens = setup_.config.batch() * setup_.config.sequence();
+  scale.total_steps = configured_.config.steps();
+  scale.tokens = configured_.config.batch() * configured_.config.sequence();
   scale.best_seconds = WorkOf(program).model_flops / rates_.flops_per_second;
   scale.limit_seconds = LimitSeconds(program, rates_);
   scale.memory_bytes = engine_->run().arena_bytes();
@@ -98,7 +97,8 @@ absl::Status TrainLoop::NotFinite(const StepResult& result) const {
 
 absl::Status TrainLoop::Save(Progress* progress) {
   const double begin = Now();
-  absl::StatusOr<SavedCheckpoint> saved = trainer_->Save(options_.run_folder, setup_.config_text);
+  absl::StatusOr<SavedCheckpoint> saved =
+      trainer_->Save(options_.run_folder, configured_.config_text);
   if (!saved.ok()) {
     return WithMessage(saved.status(),
                        absl::StrCat("cannot save step ", trainer_->step(), ": ",
@@ -147,12 +147,12 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, int64_t zero_ns, Pro
 // Some steps are timed by instruction, for the summary. The first is slower than others.
 bool TrainLoop::IsTimed(int64_t step) const {
   constexpr int64_t kEvery = 16;
-  return (step - first_step_) % kEvery == 1 || first_step_ == setup_.config.steps();
+  return (step - first_step_) % kEvery == 1 || first_step_ == configured_.config.steps();
 }
 
 absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
   // The first steps touch memory for the first time.
-  const int64_t traced = std::min(first_step_ + 2, setup_.config.steps());
+  const int64_t traced = std::min(first_step_ + 2, configured_.config.steps());
   const int64_t step = trainer_->step() + 1;
   const bool trace = !options_.trace.empty() && step == traced;
   const bool timed = trace || IsTimed(step);
@@ -198,7 +198,7 @@ void TrainLoop::NoteTimes() {
 
 absl::Status TrainLoop::AgreeAfterStep(const StepResult& result, Progress& progress) {
   StopRequest::Report mine;
-  if (result.step < setup_.config.steps()) {
+  if (result.step < configured_.config.steps()) {
     data_status_ = trainer_->ReadBatch();
     mine.compares_data = trainer_->MustCompareData();
   }
@@ -223,9 +223,9 @@ bool TrainLoop::IsFasterThanItsLimit(const StepResult& result) const {
 absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progress) {
   const double before = rates_.flops_per_second;
   earlier_peak_ = std::max(earlier_peak_, ResetPeakMemory());
-  ASSIGN_OR_RETURN(
-      rates_, MeasureMatmulAgain(*setup_.backend, MatmulDType(engine_->executor(kTrain).program()),
-                                 rates_));
+  ASSIGN_OR_RETURN(rates_,
+                   MeasureMatmulAgain(*configured_.backend,
+                                      MatmulDType(engine_->executor(kTrain).program()), rates_));
   ResetPeakMemory();
   measure_at_ = Now() + measure_every_;
   measure_every_ *= 2;
@@ -267,7 +267,7 @@ void TrainLoop::AnnounceEvaluation(const StepResult& result, Progress& progress)
 
 absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
                                   MetricsLog* metrics) {
-  const RunConfig& config = setup_.config;
+  const RunConfig& config = configured_.config;
   StepMetrics line;
   line.step = result.step;
   line.loss = result.loss;
@@ -307,7 +307,7 @@ absl::Status TrainLoop::DataError() {
 }
 
 absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
-  while (trainer_->step() < setup_.config.steps() && stop_.signal() == 0 && !data_failed_) {
+  while (trainer_->step() < configured_.config.steps() && stop_.signal() == 0 && !data_failed_) {
     ASSIGN_OR_RETURN(const StepResult result, TakeStep(progress));
     RETURN_IF_ERROR(AfterStep(result, progress, metrics));
     if (stop_.signal() == 0) RETURN_IF_ERROR(CheckOutput(&progress));
@@ -319,51 +319,8 @@ absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
   return data_failed_ ? DataError() : absl::OkStatus();
 }
 
-// Prints the cost of a step beside its estimate. Sets *same to an agreed error if the communication
-// differs from the estimate.
-absl::Status TrainLoop::PrintCost(absl::Status* same) {
-  if (ranks_.size() == 1 || measured_.steps() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   ranks_.Gather(measured_.sums().SerializeAsString()));
-  std::vector<StepCost> sums(texts.size());
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (!sums[rank].ParseFromString(texts[rank])) {
-      return absl::InternalError(absl::StrCat("rank ", rank, " has sent malformed measurements"));
-    }
-  }
-  const StepCost all = MergeRanks(sums);
-  const int64_t steps = measured_.steps();
-  PrintText(CostTable(setup_.estimated, PerStep(all, steps), steps));
-  // All ranks have the sums of all.
-  *same = CompareCollectives(setup_.estimated, all, steps);
-  if (same->ok()) return absl::OkStatus();
-  const std::string plugin =
-      setup_.plugin.empty() ? "" : absl::StrCat("strategy ", setup_.plugin, ": ");
-  *same = Agreed(absl::Status(same->code(), absl::StrCat(plugin, same->message())));
-  return absl::OkStatus();
-}
-
-// Prints the resident memory of the rank that has most. Only that rank reads its mappings: each has
-// those of all ranks of its host.
-absl::Status TrainLoop::PrintMemory() {
-  const int64_t peak = std::max(PeakMemory(), earlier_peak_);
-  ASSIGN_OR_RETURN(const std::vector<std::string> peaks,
-                   ranks_.Gather(absl::StrFormat("%020d", peak)));
-  const auto largest = std::max_element(peaks.begin(), peaks.end()) - peaks.begin();
-  std::string mine;
-  if (ranks_.rank() == largest) {
-    ResidentMemory resident = ReadResidentMemory();
-    resident.peak = std::max(resident.peak, earlier_peak_);
-    mine = ResidentMemoryLine(resident, engine_->ResidentArenaBytes());
-  }
-  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ranks_.Gather(mine));
-  const std::string rank = lines.size() == 1 ? "" : absl::StrCat("rank ", largest, ": ");
-  PrintText(absl::StrCat(rank, lines[largest], "\n"));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<int> TrainLoop::Run() {
-  const int64_t steps = setup_.config.steps();
+  const int64_t steps = configured_.config.steps();
   if (trainer_->step() < steps) {
     const absl::Status read = trainer_->ReadBatch();
     RETURN_IF_ERROR(ranks_.Agree(read.ok() ? trainer_->CompareData() : read));
@@ -401,14 +358,16 @@ absl::StatusOr<int> TrainLoop::Run() {
                         steps, ResumeCommand()));
     return 128 + stop_.signal();
   }
-  absl::Status as_estimated;
-  RETURN_IF_ERROR(PrintCost(&as_estimated));
-  RETURN_IF_ERROR(PrintMemory());
+  ASSIGN_OR_RETURN(const ComparedCost cost,
+                   CompareCost(options_.estimated, measured_, options_.plugin, ranks_));
+  PrintText(cost.table);
+  ASSIGN_OR_RETURN(const std::string memory, MemoryLine(*engine_, earlier_peak_, ranks_));
+  PrintText(memory);
   if (engine_->HasProgram(kGenerate) && stop_.signal() == 0) {
-    RETURN_IF_ERROR(PrintSample(setup_, *engine_, stop_));
+    RETURN_IF_ERROR(PrintSample(configured_, *engine_, stop_));
   }
   PrintLine(absl::StrCat("run folder: ", options_.run_folder));
-  RETURN_IF_ERROR(as_estimated);
+  RETURN_IF_ERROR(cost.as_estimated);
   return stop_.signal() == 0 ? 0 : 128 + stop_.signal();
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/cost/machine.h"
+#include "core/proto/estimate.pb.h"
 #include "core/runtime/engine.h"
 #include "core/train/measure/measured_steps.h"
 #include "core/train/ranks/ranks.h"
@@ -16,27 +17,29 @@
 #include "core/train/record/progress.h"
 #include "core/train/trainer.h"
 #include "tools/train/folder/run_folder.h"
-#include "tools/train/job/stop_request.h"
-#include "tools/train/report/run_summary.h"
-#include "tools/train/setup/setup.h"
+#include "tools/train/rank/stop_request.h"
+#include "tools/train/report/training_summary.h"
+#include "tools/train/setup/configure.h"
 
 namespace tessera {
 
 struct LoopOptions {
   std::string run_folder;
-  const RunFolder* folder = nullptr;  // the same on rank 0, open
-  std::string trace;                  // a file, or ""
-  std::string command;                // the command that starts this program, as a shell reads it
-  int64_t log_every = 0;              // steps between step lines; 0: a few lines a second
+  RunFolder* folder = nullptr;  // the same on rank 0, open
+  std::string trace;            // a file, or ""
+  std::string command;          // the command that starts this program, as a shell reads it
+  int64_t log_every = 0;        // steps between step lines; 0: a few lines a second
+  StepCost estimated;           // a step; empty if nothing is priced
+  std::string plugin;           // of the strategy; "": none
   // The checkpoint from which the run resumes; -1 and "" for a new run.
   int64_t start_step = -1;
-  std::string start_folder;
+  std::string start_folder = {};
 };
 
 // Not thread-safe. All arguments must outlive it.
 class TrainLoop {
  public:
-  TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOptions& options,
+  TrainLoop(const ConfiguredRun& configured, const MachineRates& rates, const LoopOptions& options,
             Engine* engine, Trainer* trainer);
 
   // Trains to the last step: lines and a bar, metrics.jsonl, evaluations, checkpoints, a sample at
@@ -61,15 +64,13 @@ class TrainLoop {
   absl::Status Save(Progress* progress);
   absl::Status CheckOutput(Progress* progress);
   absl::Status TraceStep(const StepResult& result, int64_t zero_ns, Progress& progress);
-  absl::Status PrintCost(absl::Status* same);
-  absl::Status PrintMemory();
   absl::Status DataError();
   absl::Status NotFinite(const StepResult& result) const;
   StepScale Scale() const;
   std::string ResumeCommand() const;
   std::string LastCheckpoint() const;
 
-  const Setup& setup_;
+  const ConfiguredRun& configured_;
   MachineRates rates_;
   int64_t earlier_peak_ = 0;  // bytes of resident memory, before the rates were measured again
   const LoopOptions options_;
@@ -90,7 +91,7 @@ class TrainLoop {
   std::set<std::string> warned_;     // of saves, and printed
   double seconds_of_batch_ = 0;      // of an evaluation, the last or an estimated one; 0: not known
   bool evaluation_stopped_ = false;  // whether the newest evaluation was interrupted
-  RunSummary summary_;
+  TrainingSummary summary_;
   MeasuredSteps measured_;
   std::optional<StepMetrics::Communication> communication_;  // of the last step, if it was timed
 };

@@ -6,12 +6,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "collectives/host_identity.h"
 #include "core/cost/best_rates.h"
 #include "core/cost/limits.h"
 #include "core/posix/available_cores.h"
@@ -20,7 +21,6 @@
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
 #include "core/status/status_macros.h"
-#include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/text/version.h"
 #include "core/train/programs.h"
@@ -32,22 +32,24 @@
 #include "tools/train/flags/flags.h"
 #include "tools/train/flags/help.h"
 #include "tools/train/flags/shell_word.h"
-#include "tools/train/folder/own_run.h"
+#include "tools/train/folder/job_folder.h"
 #include "tools/train/folder/run_folder.h"
-#include "tools/train/job/interrupt.h"
-#include "tools/train/job/job.h"
-#include "tools/train/job/job_program.h"
-#include "tools/train/job/standard_output.h"
-#include "tools/train/job/stop_request.h"
+#include "tools/train/rank/interrupt.h"
+#include "tools/train/rank/job.h"
+#include "tools/train/rank/rank_program.h"
+#include "tools/train/rank/standard_output.h"
+#include "tools/train/rank/stop_request.h"
 #include "tools/train/report/cost_report.h"
 #include "tools/train/report/process_memory.h"
 #include "tools/train/report/report.h"
 #include "tools/train/sample.h"
+#include "tools/train/setup/configure.h"
 #include "tools/train/setup/machine_rates.h"
-#include "tools/train/setup/open_run.h"
-#include "tools/train/setup/run_cluster.h"
-#include "tools/train/setup/run_strategy.h"
-#include "tools/train/setup/setup.h"
+#include "tools/train/setup/memory_checks.h"
+#include "tools/train/setup/open_folder.h"
+#include "tools/train/setup/prepare.h"
+#include "tools/train/setup/priced_cluster.h"
+#include "tools/train/setup/strategy_session.h"
 #include "tools/train/train_loop.h"
 
 namespace tessera {
@@ -64,10 +66,11 @@ std::string ProgramCommand(const std::string& name, const ModelDefinition& defin
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
-absl::Status WriteDumps(const std::set<std::string>& dump, const Setup& setup, RunFolder* folder) {
-  const CompiledRun& run = setup.compiled;
+absl::Status WriteDumps(const std::set<std::string>& dump, const PreparedRun& prepared, int ranks,
+                        RunFolder* folder) {
+  const CompiledRun& run = prepared.compiled;
   if (dump.count("graph") > 0) {
-    for (const Graph& graph : setup.dumped_graphs) {
+    for (const Graph& graph : prepared.dumped_graphs) {
       RETURN_IF_ERROR(
           folder->WriteText(absl::StrCat("dump/graph-", graph.name(), ".txt"), graph.ToString()));
     }
@@ -84,191 +87,174 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const Setup& setup, R
     RETURN_IF_ERROR(folder->WriteText("dump/plan.textproto", text));
   }
   if (dump.count("memory") > 0) {
-    RETURN_IF_ERROR(folder->WriteText("dump/memory.txt", MemoryTable(run, setup.ranks.size)));
+    RETURN_IF_ERROR(folder->WriteText("dump/memory.txt", MemoryTable(run, ranks)));
   }
   return absl::OkStatus();
 }
 
-absl::Status LoadCheckpoint(const Setup& setup, Extra extra, Trainer* trainer) {
+absl::Status LoadCheckpoint(const ConfiguredRun& configured, Extra extra, Trainer* trainer) {
   ASSIGN_OR_RETURN(const std::vector<std::string> notes,
-                   trainer->Load(*setup.checkpoint, extra, setup.first_row));
+                   trainer->Load(*configured.checkpoint, extra, configured.first_row));
   PrintNotes(notes);
   return absl::OkStatus();
 }
 
-absl::Status Begin(const Setup& setup, Trainer* trainer) {
-  return setup.checkpoint == nullptr ? trainer->Initialise()
-                                     : LoadCheckpoint(setup, Extra::kRefuse, trainer);
+absl::Status Begin(const ConfiguredRun& configured, Trainer* trainer) {
+  return configured.checkpoint == nullptr ? trainer->Initialise()
+                                          : LoadCheckpoint(configured, Extra::kRefuse, trainer);
 }
 
 // Runs a step in guarded memory. Afterwards the state has its former value.
-absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
-  RETURN_IF_ERROR(setup.ranks.ranks->Agree(CheckMemory(
+absl::Status ProveMemory(const ConfiguredRun& configured, Engine* engine, Trainer* trainer) {
+  RETURN_IF_ERROR(configured.ranks.ranks->Agree(CheckMemory(
       *engine, kTrain, [trainer](Engine& each) { return trainer->SetTrainInputs(each); })));
   PrintLine(absl::StrCat(
       "memory checked: every kernel of a step stays within its buffers, and the peak is ",
       FormatBytes(engine->run().arena_bytes()), " as planned"));
-  return Begin(setup, trainer);
-}
-
-// Returns whether the ranks of a host have their arenas in shared memory.
-bool SharesMemory(Ranks& ranks) {
-  if (ranks.world() == nullptr) return false;
-  const std::string& backend = ranks.world()->backend();
-  return backend == "shm" || backend == "hierarchical";
-}
-
-// Notes hosts that lack memory for their ranks. If the ranks share memory, a lack is an agreed
-// error: each reserves its memory when it begins and might find enough, and later the system would
-// kill one. If memory is too small even for one rank, the reservation reports that rank.
-absl::Status CheckMemoryOfHosts(const Setup& setup) {
-  const int64_t bytes = setup.compiled.arena_bytes();
-  const int64_t needed = bytes * setup.ranks.of_host;
-  const int64_t available = AvailableMemory();
-  std::string note;
-  if (available > 0 && needed > available && setup.ranks.size == 1) {
-    note = absl::StrCat("the run needs ", FormatBytes(needed), " of memory, and only ",
-                        FormatBytes(available), " are available");
-  } else if (available > 0 && needed > available) {
-    note = absl::StrCat("on ", comm::HostName(), ", ", Counted(setup.ranks.of_host, "rank"), " of ",
-                        FormatBytes(bytes), " need ", FormatBytes(needed), " of memory, and only ",
-                        FormatBytes(available), " are available");
-  }
-  Ranks& ranks = *setup.ranks.ranks;
-  const bool fails = !note.empty() && bytes <= available && SharesMemory(ranks);
-  RETURN_IF_ERROR(ranks.Agree(fails ? absl::ResourceExhaustedError(note) : absl::OkStatus()));
-  ASSIGN_OR_RETURN(std::vector<std::string> notes, ranks.Gather(note));
-  std::sort(notes.begin(), notes.end());
-  notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
-  if (notes.front().empty()) notes.erase(notes.begin());
-  PrintNotes(notes);
-  return absl::OkStatus();
+  return Begin(configured, trainer);
 }
 
 // Makes the engine and the trainer of this rank, and calls `use`. If that fails, reports it to the
 // other ranks before the engine's memory is freed, because freeing is collective.
 absl::StatusOr<int> OnEngine(
-    Setup& setup, const std::function<absl::StatusOr<int>(Engine& engine, Trainer& trainer)>& use) {
-  Ranks& ranks = *setup.ranks.ranks;
+    const ConfiguredRun& configured, CompiledRun compiled,
+    const std::function<absl::StatusOr<int>(Engine& engine, Trainer& trainer)>& use) {
+  Ranks& ranks = *configured.ranks.ranks;
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   MakeRankEngine(std::move(setup.compiled), setup.backend.get(), ranks));
-  Trainer trainer(setup.config, setup.model.get(), engine.get(), setup.dataset.get(), &ranks);
+                   MakeRankEngine(std::move(compiled), configured.backend.get(), ranks));
+  Trainer trainer(configured.config, configured.model.get(), engine.get(), configured.dataset.get(),
+                  &ranks);
   absl::StatusOr<int> code = use(*engine, trainer);
   if (!code.ok()) ranks.Abort(code.status());
   return code;
 }
 
 // Measures the machine on rank 0, which reports the speed.
-absl::StatusOr<MachineRates> MeasureAndReport(const Setup& setup) {
-  Ranks& ranks = *setup.ranks.ranks;
-  const DType dtype = MatmulDType(*setup.compiled.FindProgram(kTrain));
+absl::StatusOr<MachineRates> MeasureAndReport(const ConfiguredRun& configured,
+                                              const CompiledRun& compiled) {
+  Ranks& ranks = *configured.ranks.ranks;
+  const DType dtype = MatmulDType(*compiled.FindProgram(kTrain));
   MeasuredRates rates;
   RETURN_IF_ERROR(ranks
                       .FromFirst([&]() -> absl::StatusOr<std::string> {
-                        ASSIGN_OR_RETURN(rates, MeasureRates(*setup.backend, dtype,
-                                                             setup.compiled.arena_bytes()));
+                        ASSIGN_OR_RETURN(rates, MeasureRates(*configured.backend, dtype,
+                                                             compiled.arena_bytes()));
                         return "";
                       })
                       .status());
   ResetPeakMemory();
-  if (ranks.is_first()) PrintLine(RatesLine(*setup.backend, rates));
+  if (ranks.is_first()) PrintLine(RatesLine(*configured.backend, rates));
   return rates.best;
 }
 
-absl::StatusOr<int> TrainSteps(const CommandLine& line, Setup& setup, const MachineRates& rates,
-                               LoopOptions options, RunFolder* folder, Engine& engine,
+// Trains with an engine of the run. Closes the checkpoint of the run when it is loaded.
+absl::StatusOr<int> TrainSteps(const CommandLine& line, ConfiguredRun& configured,
+                               const MachineRates& rates, LoopOptions options, Engine& engine,
                                Trainer& trainer) {
-  RETURN_IF_ERROR(Begin(setup, &trainer));
-  if (folder != nullptr) {
-    RETURN_IF_ERROR(folder->WriteText("config.textproto", setup.config_text));
+  RETURN_IF_ERROR(Begin(configured, &trainer));
+  if (options.folder != nullptr) {
+    RETURN_IF_ERROR(options.folder->WriteText("config.textproto", configured.config_text));
   }
-  if (setup.checkpoint != nullptr) {
+  if (configured.checkpoint != nullptr) {
     PrintLine(
-        absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
+        absl::StrCat("going on from step ", trainer.step(), ", ", configured.checkpoint->folder()));
   }
   if (line.check_memory) {
-    RETURN_IF_ERROR(ProveMemory(setup, &engine, &trainer));
+    RETURN_IF_ERROR(ProveMemory(configured, &engine, &trainer));
     ResetPeakMemory();
   }
-  if (setup.checkpoint != nullptr) {
-    options.start_step = setup.checkpoint->step();
-    options.start_folder = setup.checkpoint->folder();
+  if (configured.checkpoint != nullptr) {
+    options.start_step = configured.checkpoint->step();
+    options.start_folder = configured.checkpoint->folder();
     // Files that stay open keep their space on the disk when the checkpoint is removed.
-    setup.checkpoint.reset();
+    configured.checkpoint.reset();
   }
-  TrainLoop loop(setup, rates, options, &engine, &trainer);
+  TrainLoop loop(configured, rates, options, &engine, &trainer);
   return loop.Run();
 }
 
 // Returns the estimated cost of a step, and the communication of several ranks.
-std::string CostReport(const Setup& setup) {
-  if (setup.ranks.size == 1) return StepTimeLine(setup.estimated, setup.cluster.name());
-  const Program& train = *setup.compiled.FindProgram(kTrain);
-  return absl::StrCat(PlanTable(setup.compiled.plan, train),
-                      EstimateTable(setup.estimated, setup.cluster.name()));
+std::string CostReport(const PreparedRun& prepared, const std::string& cluster, int ranks) {
+  if (ranks == 1) return StepTimeLine(prepared.estimated, cluster);
+  return absl::StrCat(PlanTable(prepared.compiled.plan, *prepared.compiled.FindProgram(kTrain)),
+                      EstimateTable(prepared.estimated, cluster));
 }
 
 // `folder` is the folder of the resumed run, nullptr for a new run and on other ranks than rank 0.
-absl::StatusOr<int> Train(const CommandLine& line, const std::string& name, Job& job,
-                          const StartOfJob& start, Setup setup, std::unique_ptr<RunFolder> folder) {
-  if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
-    PrintNotes(setup.notes);
+absl::StatusOr<int> Train(const CommandLine& line, const std::string& command, const Job& job,
+                          const JobAttempt& attempt, ConfiguredRun configured, PreparedRun prepared,
+                          std::unique_ptr<RunFolder> folder, std::vector<std::string> notes) {
+  const CompiledRun& compiled = prepared.compiled;
+  const RunRanks& ranks = configured.ranks;
+  if (configured.checkpoint != nullptr &&
+      configured.checkpoint->step() >= configured.config.steps()) {
+    PrintNotes(notes);
     PrintLine(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
-                              setup.checkpoint->step(), setup.config.steps()));
+                              configured.checkpoint->step(), configured.config.steps()));
     return 0;
   }
-  RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
-  LoopOptions options;
-  absl::StatusOr<std::string> opened = OpenFolder(line, start, &setup, &folder);
+  ASSIGN_OR_RETURN(const std::vector<std::string> lacks,
+                   CheckMemoryOfHosts(compiled.arena_bytes(), ranks));
+  PrintNotes(lacks);
+  const absl::StatusOr<OpenedFolder> opened =
+      OpenFolder(line, attempt, configured, compiled, std::move(folder), &notes);
   // Some of them may say what was renamed.
-  if (!opened.ok()) PrintNotes(setup.notes);
+  if (!opened.ok()) PrintNotes(notes);
   RETURN_IF_ERROR(opened.status());
-  options.run_folder = *std::move(opened);
-  options.folder = folder.get();
-  options.trace = UserPath(line.trace);
-  options.command =
-      absl::StrCat(ProgramCommand(name, *setup.definition), job.LaunchFlags(), line.repeated_flags);
-  options.log_every = line.log_every;
-  PrintLine(absl::StrCat("run folder: ", options.run_folder));
-  PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled, job.Description()));
-  PrintNotes(setup.notes);
-  if (folder != nullptr) {
-    RETURN_IF_ERROR(WriteDumps(line.dump, setup, folder.get()));
+  PrintLine(absl::StrCat("run folder: ", opened->path));
+  PrintLine(ModelLine(configured.definition->name, configured.config, compiled, job.Description()));
+  PrintNotes(notes);
+  if (opened->folder != nullptr) {
+    RETURN_IF_ERROR(WriteDumps(line.dump, prepared, ranks.size, opened->folder.get()));
   }
-  ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
-  PrintText(MemoryTable(setup.compiled, setup.ranks.size));
-  if (setup.ranks.size > 1) PrintText(CostReport(setup));
-  return OnEngine(setup, [&](Engine& engine, Trainer& trainer) {
-    return TrainSteps(line, setup, rates, options, folder.get(), engine, trainer);
+  ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(configured, compiled));
+  PrintText(MemoryTable(compiled, ranks.size));
+  if (ranks.size > 1) {
+    PrintText(CostReport(prepared, configured.priced.cluster.name(), ranks.size));
+  }
+  const LoopOptions options = {
+      .run_folder = opened->path,
+      .folder = opened->folder.get(),
+      .trace = UserPath(line.trace),
+      .command = absl::StrCat(command, job.LaunchFlags(), line.repeated_flags),
+      .log_every = line.log_every,
+      .estimated = prepared.estimated,
+      .plugin = prepared.plugin};
+  return OnEngine(configured, std::move(prepared.compiled), [&](Engine& engine, Trainer& trainer) {
+    return TrainSteps(line, configured, rates, options, engine, trainer);
   });
 }
 
 // Evaluates or samples.
-absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
-  PrintNotes(setup.notes);
-  RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
-  Ranks& ranks = *setup.ranks.ranks;
+absl::StatusOr<int> UseModel(Mode mode, const ConfiguredRun& configured, CompiledRun compiled) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> lacks,
+                   CheckMemoryOfHosts(compiled.arena_bytes(), configured.ranks));
+  PrintNotes(lacks);
+  Ranks& ranks = *configured.ranks.ranks;
   StopRequest stop(&ranks);
-  return OnEngine(setup, [&](Engine& engine, Trainer& trainer) -> absl::StatusOr<int> {
-    RETURN_IF_ERROR(LoadCheckpoint(setup, Extra::kLeaveOptimizer, &trainer));
-    if (line.mode == Mode::kSample) {
-      RETURN_IF_ERROR(PrintSample(setup, engine, stop));
+  const auto evaluate = [&](Trainer& trainer) {
+    return trainer.Evaluate([&](const absl::Status& read) -> absl::StatusOr<bool> {
+      absl::Status data = read;
+      ASSIGN_OR_RETURN(
+          const StopRequest::Report agreed,
+          AgreeOnData({.compares_data = trainer.MustCompareData()}, trainer, ranks, stop, &data));
+      if (agreed.data_failed) RETURN_IF_ERROR(ranks.Agree(data));
+      return stop.signal() != 0;
+    });
+  };
+  const auto use = [&](Engine& engine, Trainer& trainer) -> absl::StatusOr<int> {
+    RETURN_IF_ERROR(LoadCheckpoint(configured, Extra::kLeaveOptimizer, &trainer));
+    if (mode == Mode::kSample) {
+      RETURN_IF_ERROR(PrintSample(configured, engine, stop));
     } else {
-      ASSIGN_OR_RETURN(const EvaluationResult result,
-                       trainer.Evaluate([&](const absl::Status& read) -> absl::StatusOr<bool> {
-                         absl::Status data = read;
-                         ASSIGN_OR_RETURN(const StopRequest::Report agreed,
-                                          AgreeOnData({.compares_data = trainer.MustCompareData()},
-                                                      trainer, ranks, stop, &data));
-                         if (agreed.data_failed) RETURN_IF_ERROR(ranks.Agree(data));
-                         return stop.signal() != 0;
-                       }));
+      ASSIGN_OR_RETURN(const EvaluationResult result, evaluate(trainer));
       if (result.complete) {
         PrintLine(absl::StrCat("step ", trainer.step(), ": ", EvaluationText(result)));
       }
     }
     return stop.signal() != 0 ? 128 + stop.signal() : 0;
-  });
+  };
+  return OnEngine(configured, std::move(compiled), use);
 }
 
 // Returns where the rates come from with which --plan_only prices a run.
@@ -283,23 +269,41 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
   RunRanks ranks = {.ranks = &alone, .size = size};
   ASSIGN_OR_RETURN(ranks.of_host, PlannedRanksOfHost(line, size));
   ranks.cores = std::max(1, AvailableCores() / ranks.of_host);
-  ASSIGN_OR_RETURN(const Setup setup, PrepareRun(line, definition, ranks));
-  PrintNotes(setup.notes);
-  PrintText(PlanReport(definition.name, setup.config, setup.compiled, size, AvailableMemory()));
+  std::vector<std::string> notes;
+  ASSIGN_OR_RETURN(const ConfiguredRun configured, ConfigureRun(line, definition, ranks, &notes));
+  ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareRun(line, configured, &notes));
+  const CompiledRun& compiled = prepared.compiled;
+  PrintNotes(notes);
+  PrintText(PlanReport(definition.name, configured.config, compiled, size, AvailableMemory()));
   if (line.mode == Mode::kTrain) {
-    PrintText(absl::StrCat("\n", CostReport(setup),
-                           ClusterRatesLine(setup.cluster, setup.site, OriginOfRates(line))));
+    const auto& [cluster, site] = configured.priced;
+    PrintText(absl::StrCat("\n", CostReport(prepared, cluster.name(), size),
+                           ClusterRatesLine(cluster, site, OriginOfRates(line))));
   }
   if (!line.dump.empty()) {
     ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder, OpenResumedFolder(line));
     if (folder == nullptr) {
-      ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup, StartOfJob()));
+      ASSIGN_OR_RETURN(folder, OpenNewFolder(line, definition.name, JobAttempt()));
     }
-    RETURN_IF_ERROR(WriteDumps(line.dump, setup, folder.get()));
+    RETURN_IF_ERROR(WriteDumps(line.dump, prepared, size, folder.get()));
     PrintLine(absl::StrCat("dumped to ", folder->path(), "/dump"));
   }
-  RETURN_IF_ERROR(CheckMemoryLimit(setup, line));
+  RETURN_IF_ERROR(CheckMemoryLimit(line, configured, compiled));
   return 0;
+}
+
+// If this job was started again, changes its command line so that it resumes its run. Collective.
+absl::Status ResumeJob(const std::string& model, const JobAttempt& attempt, Ranks& ranks,
+                       CommandLine* line) {
+  ASSIGN_OR_RETURN(const std::string folder,
+                   ranks.FromFirst([&] { return FolderToResume(*line, model, attempt); }));
+  if (folder.empty()) return absl::OkStatus();
+  PrintNotes({absl::StrCat(line->requeue ? "--requeue: the run goes on in "
+                                         : "this job was started again, and goes on in ",
+                           folder)});
+  line->resume = folder;
+  line->preset.clear();
+  return absl::OkStatus();
 }
 
 // Runs the command line on this rank of the job.
@@ -308,19 +312,10 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
   Ranks& ranks = job.ranks();
   if (!ranks.is_first()) DiscardOutput();
   PrintNotes(job.notes());
-  const bool train = line.mode == Mode::kTrain;
-  const StartOfJob start = ReadStartOfJob(std::getenv);
+  const JobAttempt attempt = ReadJobAttempt(std::getenv);
   std::unique_ptr<RunFolder> folder;
-  if (train) {
-    ASSIGN_OR_RETURN(const std::string own,
-                     ranks.FromFirst([&] { return OwnRunToResume(line, definition.name, start); }));
-    if (!own.empty()) {
-      PrintNotes({absl::StrCat(line.requeue ? "--requeue: the run goes on in "
-                                            : "this job was started again, and goes on in ",
-                               own)});
-      line.resume = own;
-      line.preset.clear();
-    }
+  if (line.mode == Mode::kTrain) {
+    RETURN_IF_ERROR(ResumeJob(definition.name, attempt, ranks, &line));
     RETURN_IF_ERROR(ranks
                         .FromFirst([&]() -> absl::StatusOr<std::string> {
                           ASSIGN_OR_RETURN(folder, OpenResumedFolder(line));
@@ -329,12 +324,18 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
                         .status());
   }
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
-  ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
-  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, run_ranks));
-  RETURN_IF_ERROR(CheckMemoryLimit(setup, line));
+  ASSIGN_OR_RETURN(run_ranks.site, SiteOfRanks(job.backend(), job.hosts()));
+  std::vector<std::string> notes;
+  ASSIGN_OR_RETURN(ConfiguredRun configured, ConfigureRun(line, definition, run_ranks, &notes));
+  ASSIGN_OR_RETURN(PreparedRun prepared, PrepareRun(line, configured, &notes));
+  RETURN_IF_ERROR(CheckMemoryLimit(line, configured, prepared.compiled));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);
-  return train ? Train(line, name, job, start, std::move(setup), std::move(folder))
-               : UseModel(line, std::move(setup));
+  if (line.mode == Mode::kTrain) {
+    return Train(line, ProgramCommand(name, definition), job, attempt, std::move(configured),
+                 std::move(prepared), std::move(folder), std::move(notes));
+  }
+  PrintNotes(notes);
+  return UseModel(line.mode, configured, std::move(prepared.compiled));
 }
 
 absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>& arguments,
@@ -359,7 +360,7 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     return 0;
   }
   if (line.print_config) {
-    ASSIGN_OR_RETURN(const std::string config, EffectiveConfig(line, definition));
+    ASSIGN_OR_RETURN(const std::string config, EffectiveConfigText(line, definition));
     absl::PrintF("%s", config);
     return 0;
   }
@@ -367,8 +368,8 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     return ShowPlan(line, definition, std::max({1, line.ranks, line.launch.nproc}));
   }
   const int threads = RanksAreThreads(line) ? line.launch.nproc : 0;
-  return RunInJob(line.job, threads,
-                  [&](Job& job) { return RunRank(line, name, definition, job); });
+  return RunAsRank(line.world, threads,
+                   [&](Job& job) { return RunRank(line, name, definition, job); });
 }
 
 std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments,
@@ -385,7 +386,7 @@ std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::stri
 }  // namespace
 
 int TrainMain(int argc, char** argv, const ModelDefinition& definition) {
-  return JobMain(
+  return RankMain(
       argc, argv,
       {.launch = [&](const auto& arguments) { return RanksToLaunch(arguments, definition); },
        .run = [&](const auto& name,

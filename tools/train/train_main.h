@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-// The main function of a program that trains this model: see JobMain (job_program.h).
+// The main function of a program that trains this model: see RankMain (rank_program.h).
 int TrainMain(int argc, char** argv, const ModelDefinition& definition);
 
 }  // namespace tessera

@@ -225,7 +225,8 @@ TEST(ConfigEditorTest, RefusesTextsThatAreTooLong) {
   EXPECT_TRUE(editor.MergeText(text, "my.textproto").ok());
   EXPECT_EQ(Message(editor.MergeText(text + " ", "my.textproto")),
             "my.textproto: is no configuration: it has more than 1048576 bytes");
-  // Regression: a mark made room for 3 more, at which MergeFile (run_config.h) had cut the file.
+  // Regression: a mark made room for 3 more, at which MergeFile (config_sources.h) had cut the
+  // file.
   const auto with_mark = [&](int64_t bytes) { return "\xEF\xBB\xBF" + text.substr(0, bytes - 3); };
   EXPECT_FALSE(editor.MergeText(with_mark(kMaxConfigBytes + 1), "my.textproto").ok());
   EXPECT_TRUE(editor.MergeText(with_mark(kMaxConfigBytes), "my.textproto").ok());

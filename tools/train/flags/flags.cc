@@ -15,8 +15,8 @@
 #include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
-#include "tools/job/job_flags.h"
 #include "tools/train/flags/shell_word.h"
+#include "tools/world_flags/world_flags.h"
 
 namespace tessera {
 
@@ -163,12 +163,12 @@ absl::StatusOr<std::set<std::string>> CheckDump(const std::vector<std::string>& 
 }
 
 // Checks the flags of a job whose ranks this process starts.
-absl::Status CheckJob(const comm::WorldOptions& job, int ranks) {
-  if (!job.rendezvous.empty()) {
+absl::Status CheckWorld(const comm::WorldOptions& world, int ranks) {
+  if (!world.rendezvous.empty()) {
     return absl::InvalidArgumentError(
         "--rendezvous is for ranks that another launcher starts: leave it out beside --nproc");
   }
-  const int hosts = static_cast<int>(job.hosts.size());
+  const int hosts = static_cast<int>(world.hosts.size());
   if (hosts == 0 || hosts == ranks) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--hosts names the hosts of ", hosts,
                                                  " ranks, and --nproc is ", ranks,
@@ -196,7 +196,7 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
   line->strategy_options = absl::GetFlag(FLAGS_strategy_options);
   line->strategy_seconds = absl::GetFlag(FLAGS_strategy_seconds);
   ASSIGN_OR_RETURN(line->ranks, ReadRanks(given));
-  ASSIGN_OR_RETURN(line->job, ReadJobFlags());
+  ASSIGN_OR_RETURN(line->world, ReadWorldFlags());
   bool has_nproc = false;
   for (const GivenFlag& flag : given) {
     const std::string argument = absl::StrCat("--", flag.name, "=", flag.value);
@@ -212,9 +212,9 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
   }
   if (has_nproc) {
     RETURN_IF_ERROR(comm::ReadLaunchFlags(&line->launch));
-    RETURN_IF_ERROR(CheckJob(line->job, line->launch.nproc));
+    RETURN_IF_ERROR(CheckWorld(line->world, line->launch.nproc));
     line->launch.times.stopped_limit =
-        std::chrono::milliseconds(static_cast<int64_t>(line->job.timeout_seconds * 1e3));
+        std::chrono::milliseconds(static_cast<int64_t>(line->world.timeout_seconds * 1e3));
     return absl::OkStatus();
   }
   if (absl::GetFlag(FLAGS_max_restarts) == 0) return absl::OkStatus();
@@ -304,13 +304,13 @@ std::vector<FlagEntry> RankFlags() {
                                   {"plan", "FILE"},
                                   {"cluster", "FILE"},
                                   {"ranks", "N"}};
-  for (FlagEntry& flag : JobFlags()) flags.push_back(std::move(flag));
+  for (FlagEntry& flag : WorldFlags()) flags.push_back(std::move(flag));
   return flags;
 }
 
 }  // namespace
 
-bool RanksAreThreads(const CommandLine& line) { return line.job.backend == "fake"; }
+bool RanksAreThreads(const CommandLine& line) { return line.world.backend == "fake"; }
 
 std::string ModeName(Mode mode) { return AbslUnparseFlag(mode); }
 

@@ -14,7 +14,7 @@
 #include "core/model/model.h"
 #include "tools/command_line/command_line.h"
 #include "tools/launch/flags.h"
-#include "tools/train/flags/run_config.h"
+#include "tools/train/flags/config_sources.h"
 
 // Declared for programs in which it has another meaning.
 ABSL_DECLARE_FLAG(int64_t, steps);
@@ -47,7 +47,7 @@ struct CommandLine {
   double strategy_seconds = 0;                // the longest time for a strategy's planning
   std::string cluster;                        // a file, or ""
   int ranks = 0;                              // for which --plan_only plans; 0: those of this job
-  comm::WorldOptions job;                     // how the ranks of a job communicate
+  comm::WorldOptions world;                   // how the ranks of a job communicate
   // With --nproc, how to start that many ranks, and the arguments of each; nproc is 0 without it.
   comm::LaunchCommandLine launch;
   // The flags that say how to start ranks, as they were given: " --nproc=2 --max_restarts=3".

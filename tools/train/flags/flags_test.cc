@@ -131,7 +131,7 @@ TEST_F(FlagsTest, RanksGetTheArgumentsButThoseOfTheirLauncher) {
   EXPECT_THAT(line.launch.arguments,
               ElementsAre("--steps=5", "--check_memory=false", "--set=a=b,c=d", "--batch=4",
                           "--backend=tcp", "--plan=p"));
-  EXPECT_EQ(line.job.backend, "tcp");
+  EXPECT_EQ(line.world.backend, "tcp");
   EXPECT_EQ(line.plan, "p");
   EXPECT_EQ(Parse({"--steps=5", "--nproc=1"}).launch.nproc, 1);
 }
@@ -159,7 +159,7 @@ TEST_F(FlagsTest, HelpKnowsEveryFlagAndOnlyOurs) {
   int ours = 0;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     bool of_this_tool = false;
-    for (const char* folder : {"tools/train/", "tools/launch/", "tools/job/"}) {
+    for (const char* folder : {"tools/train/", "tools/launch/", "tools/world_flags/"}) {
       of_this_tool = of_this_tool || flag->Filename().find(folder) != std::string::npos;
     }
     ours += of_this_tool ? 1 : 0;

@@ -9,8 +9,8 @@
 #include "absl/strings/str_replace.h"
 #include "core/cost/best_rates.h"
 #include "tools/command_line/command_line.h"
+#include "tools/train/flags/config_sources.h"
 #include "tools/train/flags/flags.h"
-#include "tools/train/flags/run_config.h"
 
 namespace tessera {
 namespace {

@@ -18,7 +18,7 @@ namespace {
 // divides, such as the statistics of a norm under tensor parallelism, is far below the rest.
 constexpr double kLeastUse = 0.75;
 
-// What is wrong with a division, and what would be better.
+// Why ranks divide their work badly, and the remedy.
 struct Fault {
   std::string reason, remedy;
 };

@@ -1,0 +1,307 @@
+#include "tools/train/setup/prepare.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/cost/step_cost.h"
+#include "core/status/status_macros.h"
+#include "core/status/with_message.h"
+#include "core/text/counted.h"
+#include "core/text/human_units.h"
+#include "core/train/programs.h"
+#include "core/train/ranks/compile_ranks.h"
+#include "core/train/state/load_state.h"
+#include "core/train/state/save_state.h"
+#include "google/protobuf/text_format.h"
+#include "tools/train/flags/config_sources.h"
+#include "tools/train/setup/data_source.h"
+#include "tools/train/setup/division_note.h"
+#include "tools/train/setup/plan_source.h"
+#include "tools/train/setup/strategy_session.h"
+
+namespace tessera {
+namespace {
+
+using Graphs = std::vector<Graph>;
+using SharedGraphs = std::shared_ptr<const Graphs>;
+
+// Planning a model of this many parameters takes a few seconds. A larger one that cannot fit is
+// refused while it is recorded; for smaller ones the error names the smallest limit that could be
+// met.
+constexpr int kSoonPlanned = 20000;
+
+// A run whose Graphs are recorded, with its Plan.
+struct PlannedRun {
+  SharedGraphs graphs;
+  // On rank 0, which sends the Plan to the others when it has completed it: the open Plan, and the
+  // strategy that made it. There is none for a Plan of --plan, of the checkpoint, or of one rank.
+  Plan plan;
+  std::optional<StrategySession> strategy;
+  std::string plugin;                 // the name of the strategy's plugin; "" without a strategy
+  std::optional<Plugin> pass_plugin;  // that plugin, if the Plan lists passes of plugins
+};
+
+// The Graphs that a mode needs.
+RunParts PartsOf(Mode mode) {
+  switch (mode) {
+    case Mode::kEvaluate:
+      return RunParts::kEvaluate;
+    case Mode::kSample:
+      return RunParts::kGenerate;
+    case Mode::kTrain:
+      break;
+  }
+  return RunParts::kAll;
+}
+
+// Records the Graphs of the run.
+absl::StatusOr<Graphs> Record(const CommandLine& line, const ConfiguredRun& configured,
+                              const RunConfig& config) {
+  StateLimit limit;
+  limit.count = kSoonPlanned;
+  const int ranks = configured.ranks.size;
+  // All ranks together hold each state at least once.
+  const int64_t most = std::numeric_limits<int64_t>::max() / ranks;
+  if (MemoryLimit(config) > 0) limit.bytes = std::min(MemoryLimit(config), most) * ranks;
+  absl::StatusOr<Graphs> recorded = RecordRun(*configured.model, config, PartsOf(line.mode), limit);
+  if (absl::IsResourceExhausted(recorded.status())) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",
+        "memory limit, ", FormatBytes(MemoryLimit(config)),
+        ranks == 1 ? "" : absl::StrCat(" for each of ", ranks, " ranks"),
+        ": choose a smaller model or a larger --memory_limit"));
+  }
+  return recorded;
+}
+
+// Returns an error of a Plan that a plugin has made with the plugin's name.
+absl::Status NamingPlugin(const std::string& plugin, const absl::Status& status) {
+  const bool is_of_plan = absl::IsInvalidArgument(status) || absl::IsInternal(status) ||
+                          absl::IsNotFound(status) || absl::IsUnimplemented(status);
+  if (plugin.empty() || !is_of_plan) return status;
+  return WithMessage(
+      status, absl::StrCat("strategy ", plugin, ": its Plan cannot be run: ", status.message()));
+}
+
+// Makes the Plan for the recorded Graphs on this rank.
+absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredRun& configured,
+                                      const RunConfig& config, Graphs graphs,
+                                      std::vector<std::string>* notes) {
+  PlannedRun planned;
+  planned.graphs = std::make_shared<const Graphs>(std::move(graphs));
+  const Checkpoint* const checkpoint = configured.checkpoint.get();
+  const int ranks = configured.ranks.size;
+  std::optional<Plan> open = configured.plan;
+  ASSIGN_OR_RETURN(const std::string strategy, StrategyOfRun(line, checkpoint, ranks));
+  if (!strategy.empty()) {
+    ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(strategy, notes));
+    planned.plugin = plugin.name();
+    ASSIGN_OR_RETURN(planned.strategy,
+                     StrategySession::Open(std::move(plugin), line,
+                                           {.config = config,
+                                            .graphs = planned.graphs,
+                                            .catalogue = configured.backend.get(),
+                                            .ranks = ranks,
+                                            .record =
+                                                [&line, &configured](const RunConfig& other) {
+                                                  return Record(line, configured, other);
+                                                },
+                                            .priced = configured.priced}));
+    ASSIGN_OR_RETURN(StrategyPlan made, planned.strategy->MakePlan());
+    notes->insert(notes->end(), made.notes.begin(), made.notes.end());
+    open = std::move(made.plan);
+  }
+  absl::StatusOr<Plan> completed =
+      PlanOfRun(line, open, checkpoint, config, *planned.graphs, ranks, notes);
+  RETURN_IF_ERROR(NamingPlugin(planned.plugin, completed.status()));
+  planned.plan = *std::move(completed);
+  if (!strategy.empty() && ListsPluginPasses(planned.plan)) {
+    planned.pass_plugin = planned.strategy->plugin();
+  }
+  return planned;
+}
+
+// Records the Graphs and makes the Plan, on rank 0: that of --plan, of a strategy, of the
+// checkpoint, or the default one. The arguments must outlive the result. Collective; errors are
+// agreed ones.
+absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const ConfiguredRun& configured,
+                                   std::vector<std::string>* notes) {
+  Ranks& ranks = *configured.ranks.ranks;
+  absl::StatusOr<Graphs> recorded = Record(line, configured, configured.config);
+  RETURN_IF_ERROR(ranks.Agree(recorded.status()));
+  PlannedRun planned;
+  ASSIGN_OR_RETURN(const std::string sent, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(planned,
+                     PlanGraphs(line, configured, configured.config, *std::move(recorded), notes));
+    return absl::StrCat(planned.plugin, planned.pass_plugin.has_value() ? " passes" : "");
+  }));
+  absl::Status loads;
+  if (!ranks.is_first()) {
+    const std::pair<std::string, std::string> words = absl::StrSplit(sent, absl::MaxSplits(' ', 1));
+    planned.graphs = std::make_shared<const Graphs>(*std::move(recorded));
+    planned.plugin = words.first;
+    if (!words.second.empty()) {
+      absl::StatusOr<Plugin> plugin = LoadStrategy(
+          line.strategy.empty() ? DefaultStrategy() : line.strategy, /*notes=*/nullptr);
+      loads = plugin.status();
+      if (plugin.ok()) planned.pass_plugin = *std::move(plugin);
+    }
+  }
+  RETURN_IF_ERROR(ranks.Agree(loads));
+  return planned;
+}
+
+// Compiles on all ranks, if there are several, by rank 0's Plan. Errors are agreed ones.
+absl::StatusOr<CompiledRun> Compile(const CommandLine& line, const ConfiguredRun& configured,
+                                    const SharedGraphs& graphs, const Plan& plan,
+                                    const std::optional<Plugin>& pass_plugin, Ranks& ranks,
+                                    std::vector<std::string>* notes) {
+  const KernelCatalogue& catalogue = *configured.backend;
+  const int size = configured.ranks.size;
+  const std::unique_ptr<PluginPasses> passes = PassesOfPlugins(
+      line, pass_plugin.has_value() ? &*pass_plugin : nullptr, graphs, catalogue, size, notes);
+  if (ranks.size() > 1) return CompileTogether(*graphs, plan, catalogue, ranks, passes.get());
+  return CompileRun(*graphs, plan, catalogue, size, passes.get());
+}
+
+// Returns the cost of a training step as estimated by the strategy, or by the host without one;
+// nothing if nothing is priced. Collective.
+absl::StatusOr<StepCost> EstimateOf(const ConfiguredRun& configured, const PlannedRun& planned,
+                                    const CompiledRun& compiled) {
+  const auto& [cluster, site] = configured.priced;
+  const Program* const train = compiled.FindProgram(kTrain);
+  StepCost cost;
+  if (site.size() == 0 || train == nullptr) return cost;
+  if (planned.plugin.empty()) {
+    cost = EstimateStep(*train, cluster, site);
+    cost.set_peak_bytes(compiled.arena_bytes());
+    return cost;
+  }
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   configured.ranks.ranks->FromFirst([&]() -> absl::StatusOr<std::string> {
+                     ASSIGN_OR_RETURN(const StepCost estimated,
+                                      planned.strategy->Estimate(compiled));
+                     return estimated.SerializeAsString();
+                   }));
+  if (cost.ParseFromString(bytes)) return cost;
+  return absl::InternalError("rank 0 has sent a malformed estimate");
+}
+
+// Compares the state of the checkpoint with that of the run. If they differ, the error names the
+// fields that were overridden.
+absl::Status CheckState(const ConfiguredRun& configured, const CompiledRun& compiled, Mode mode) {
+  const Extra extra = mode == Mode::kTrain ? Extra::kRefuse : Extra::kLeaveOptimizer;
+  absl::Status status =
+      CheckFits(*configured.checkpoint, *configured.model, StatesOf(compiled), extra);
+  if (status.ok() || configured.shape_changes.empty()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("a run cannot be resumed with another shape of its state (",
+                   absl::StrJoin(configured.shape_changes, ", "), "): ", status.message()));
+}
+
+// Checks that the compiled run can be saved, and that it fits the checkpoint that it resumes.
+absl::Status CheckStates(const CommandLine& line, const ConfiguredRun& configured,
+                         const CompiledRun& compiled) {
+  // With --plan_only, a run may be planned with another shape than it has.
+  if (line.plan_only) return absl::OkStatus();
+  if (line.mode == Mode::kTrain) {
+    std::string plan;
+    google::protobuf::TextFormat::PrintToString(compiled.plan, &plan);
+    RETURN_IF_ERROR(
+        CheckSavable(StatesOf(compiled), compiled.programs.front().mesh, std::move(plan)));
+  }
+  return configured.checkpoint == nullptr ? absl::OkStatus()
+                                          : CheckState(configured, compiled, line.mode);
+}
+
+// Returns notes of settings that work, and cost time or memory for nothing.
+std::vector<std::string> WasteNotes(const CommandLine& line, const ConfiguredRun& configured,
+                                    const std::string& plugin) {
+  std::vector<std::string> notes;
+  const int64_t vocabulary = configured.model->vocabulary();
+  const bool bytes = configured.config.data().file() != kSyntheticData;
+  if (configured.checkpoint == nullptr && bytes && vocabulary > kByteTokens) {
+    notes.push_back(absl::StrCat(
+        "the tokens of the data are bytes: ", kByteTokens, " of the model's ", vocabulary,
+        " outputs are used; --set=model.vocabulary=", kByteTokens, " leaves out the others"));
+  }
+  const int threads = configured.backend->processor().threads;
+  const int cores = configured.ranks.cores;
+  if (threads > cores) {
+    notes.push_back(absl::StrCat(Counted(threads, "thread"), " on ", Counted(cores, "core"),
+                                 configured.ranks.of_host > 1 ? " for each rank" : "",
+                                 ": they wait for each other; --threads=", cores, " is faster"));
+  }
+  if (configured.ranks.size == 1 && !line.strategy.empty()) {
+    notes.push_back(
+        absl::StrCat("strategy ", plugin, " has one rank, and so nothing to distribute: ",
+                     line.plan_only ? "--ranks=N plans for N ranks" : "--nproc=N starts N ranks"));
+  }
+  return notes;
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const ConfiguredRun& configured,
+                                       std::vector<std::string>* notes) {
+  Ranks& ranks = *configured.ranks.ranks;
+  ASSIGN_OR_RETURN(const PlannedRun planned, PlanRun(line, configured, notes));
+  // CheckMemoryLimit compares the limit with the peak, for a better message.
+  absl::StatusOr<CompiledRun> compiled =
+      Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, ranks, notes);
+  RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
+  std::string division = DivisionNote(*planned.graphs, *compiled, configured.config);
+  if (!division.empty()) notes->push_back(std::move(division));
+  std::vector<Graph> dumped_graphs;
+  if (line.dump.count("graph") > 0 && ranks.is_first()) {
+    ASSIGN_OR_RETURN(dumped_graphs,
+                     RewriteRun(*planned.graphs, planned.plan, configured.ranks.size));
+  }
+  ASSIGN_OR_RETURN(StepCost estimated, EstimateOf(configured, planned, *compiled));
+  RETURN_IF_ERROR(ranks.Agree(CheckStates(line, configured, *compiled)));
+  for (std::string& note : WasteNotes(line, configured, planned.plugin)) {
+    notes->push_back(std::move(note));
+  }
+  notes->insert(notes->end(), compiled->notes.begin(), compiled->notes.end());
+  return PreparedRun{.compiled = *std::move(compiled),
+                     .dumped_graphs = std::move(dumped_graphs),
+                     .plugin = planned.plugin,
+                     .pass_plugin = planned.pass_plugin,
+                     .estimated = std::move(estimated)};
+}
+
+absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const ConfiguredRun& configured,
+                                         const RunConfig& config) {
+  Ranks alone;
+  std::vector<std::string> unused_notes;
+  ASSIGN_OR_RETURN(Graphs graphs, Record(line, configured, config));
+  ASSIGN_OR_RETURN(const PlannedRun planned,
+                   PlanGraphs(line, configured, config, std::move(graphs), &unused_notes));
+  return Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, alone,
+                 &unused_notes);
+}
+
+absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line,
+                                            const ConfiguredRun& configured,
+                                            const PreparedRun& prepared,
+                                            std::shared_ptr<const std::vector<Graph>> graphs) {
+  Plan plan = prepared.compiled.plan;
+  for (Stage& stage : *plan.mutable_stages()) {
+    for (PlanPart& part : *stage.mutable_parts()) {
+      const bool is_compiled = absl::c_any_of(
+          *graphs, [&part](const Graph& graph) { return graph.name() == part.graph(); });
+      if (is_compiled) part.clear_fingerprint();
+    }
+  }
+  std::vector<std::string> unused_notes;
+  return Compile(line, configured, graphs, plan, prepared.pass_plugin, *configured.ranks.ranks,
+                 &unused_notes);
+}
+
+}  // namespace tessera

@@ -1,0 +1,109 @@
+#include "tools/train/setup/priced_cluster.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/cost/best_rates.h"
+#include "core/cost/cluster.h"
+#include "core/cost/machine.h"
+#include "core/posix/user_folder.h"
+#include "core/status/status_macros.h"
+#include "core/text/counted.h"
+#include "tools/train/setup/machine_rates.h"
+
+namespace tessera {
+namespace {
+
+// Little enough not to delay a run; more than most caches hold.
+constexpr int64_t kMeasuredBytes = int64_t{128} << 20;
+
+// The best rate of a matmul in this dtype.
+absl::StatusOr<double> MatmulRate(Backend& backend, DType dtype) {
+  const std::string name = RatesName(backend, dtype);
+  const double known = KeepBestRates(BestRatesPath(), name, {}).flops_per_second;
+  if (known > 0) return known;
+  ASSIGN_OR_RETURN(const double measured, MeasureMatmul(backend, WithinMemory({.dtype = dtype})));
+  return KeepBestRates(BestRatesPath(), name, {measured, 0}).flops_per_second;
+}
+
+absl::StatusOr<Cluster> ClusterHere(const CommandLine& line, Backend& backend, DType dtype,
+                                    bool tcp) {
+  if (!line.cluster.empty()) return ReadCluster(UserPath(line.cluster));
+  const std::string machine = MachineName(backend);
+  MachineRates rates = KeepBestRates(BestRatesPath(), machine, {});
+  if (!(rates.flops_per_second > 0) || !(rates.bytes_per_second > 0)) {
+    ASSIGN_OR_RETURN(const MeasuredRates measured,
+                     MeasureRates(backend, DType::kF32, kMeasuredBytes));
+    rates = measured.best;
+  }
+  Cluster cluster =
+      ClusterOfMachine(machine, rates, tcp ? CollectiveBackend::kTcp : CollectiveBackend::kShm);
+  if (!IsHalf(dtype)) return cluster;
+  ASSIGN_OR_RETURN(const double rate, MatmulRate(backend, dtype));
+  if (dtype == DType::kBF16) {
+    cluster.set_bf16_flops_per_second(rate);
+  } else {
+    cluster.set_f16_flops_per_second(rate);
+  }
+  return cluster;
+}
+
+}  // namespace
+
+absl::StatusOr<GroupSite> SiteOfRanks(absl::string_view backend,
+                                      absl::Span<const std::string> hosts) {
+  GroupSite site;
+  ASSIGN_OR_RETURN(site.backend, ParseCollectiveBackend(backend == "fake" ? "shm" : backend));
+  std::map<std::string, int> numbers;
+  for (const std::string& host : hosts) {
+    const int next = static_cast<int>(numbers.size());
+    site.host_of.push_back(numbers.try_emplace(host, next).first->second);
+  }
+  return site;
+}
+
+absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cluster, int ranks) {
+  GroupSite site = SiteOnCluster(cluster, ranks);
+  const std::string backend = line.world.backend.empty() ? "hierarchical" : line.world.backend;
+  if (line.world.hosts.empty()) {
+    ASSIGN_OR_RETURN(const GroupSite named, SiteOfRanks(backend, {}));
+    site.backend = named.backend;
+    return site;
+  }
+  if (static_cast<int>(line.world.hosts.size()) != ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("--hosts names the hosts of ",
+                                                   Counted(line.world.hosts.size(), "rank"),
+                                                   ", and there are ", ranks));
+  }
+  return SiteOfRanks(backend, line.world.hosts);
+}
+
+absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks) {
+  if (!line.world.hosts.empty()) {
+    int most = 1;
+    for (const std::string& host : line.world.hosts) {
+      most = std::max(most, static_cast<int>(absl::c_count(line.world.hosts, host)));
+    }
+    return most;
+  }
+  if (line.cluster.empty()) return ranks;
+  ASSIGN_OR_RETURN(const Cluster cluster, ReadCluster(UserPath(line.cluster)));
+  return cluster.ranks_per_host() == 0 ? ranks : std::min(ranks, cluster.ranks_per_host());
+}
+
+absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,
+                                     bool tcp, Ranks& ranks) {
+  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const Cluster cluster, ClusterHere(line, backend, dtype, tcp));
+    return cluster.SerializeAsString();
+  }));
+  Cluster cluster;
+  if (cluster.ParseFromString(bytes)) return cluster;
+  return absl::InternalError("rank 0 has sent a malformed cluster");
+}
+
+}  // namespace tessera

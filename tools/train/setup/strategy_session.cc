@@ -1,0 +1,144 @@
+#include "tools/train/setup/strategy_session.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/status/status_macros.h"
+#include "core/train/programs.h"
+#include "strategies/host/find_plugin.h"
+#include "strategies/host/option_values.h"
+#include "strategies/host/plugin_passes.h"
+#include "tools/train/flags/config_sources.h"
+#include "tools/train/rank/interrupt.h"
+#include "tools/train/rank/standard_output.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The shortest time between lines of progress.
+constexpr std::chrono::seconds kBetweenLines{1};
+
+strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options,
+                                const Plan& settings) {
+  strategy::PlanRequest request;
+  request.set_ranks(run.ranks);
+  SetOptions(options, request);
+  *request.mutable_cluster() = run.priced.cluster;
+  request.set_memory_limit_bytes(MemoryLimit(run.config));
+  if (settings.stages(0).has_precision()) {
+    *request.mutable_precision() = settings.stages(0).precision();
+  }
+  for (const PlanPart& part : settings.stages(0).parts()) {
+    if (part.graph() != kTrain) continue;
+    request.set_micro_batches(part.micro_batches());
+    *request.mutable_recompute() = part.recompute();
+  }
+  return request;
+}
+
+// Returns the limits of calls of a strategy. All lines that it logs are shown.
+PluginCallOptions LimitsOfCalls(const CommandLine& line) {
+  PluginCallOptions options;
+  options.limit = std::chrono::milliseconds(static_cast<int64_t>(1e3 * line.strategy_seconds));
+  options.stop = [] { return Interrupted() != 0; };
+  options.log = [](const std::string& text) { PrintLine(text); };
+  return options;
+}
+
+}  // namespace
+
+std::string DefaultStrategy() { return std::string(BundledStrategies().front()); }
+
+absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(strategy));
+  ASSIGN_OR_RETURN(Plugin plugin, Plugin::Load(file.path));
+  if (notes != nullptr && !file.comes_with_program) notes->push_back(OriginOf(plugin));
+  return plugin;
+}
+
+absl::StatusOr<StrategySession> StrategySession::Open(Plugin plugin, const CommandLine& line,
+                                                      const StrategyRun& run) {
+  ASSIGN_OR_RETURN(const OptionValues values, ReadOptions(plugin, line.strategy_options));
+  const Plan settings = tessera::MakePlan(run.config, *run.graphs);
+  strategy::PlanRequest request = RequestOf(run, values, settings);
+  auto context = std::make_shared<const PlanningContext>(
+      run.graphs,
+      PlanningFor{run.catalogue, run.ranks, run.priced.cluster, run.priced.site, settings});
+  PluginCallOptions options = LimitsOfCalls(line);
+  options.record = [config = run.config, record = run.record](int64_t batch, int64_t sequence) {
+    RunConfig other = config;
+    if (batch > 0) other.set_batch(batch);
+    if (sequence > 0) other.set_sequence(sequence);
+    return record(other);
+  };
+  return StrategySession(std::move(plugin), std::move(request), std::move(context),
+                         std::move(options));
+}
+
+PluginCallOptions StrategySession::CallOptions() const {
+  PluginCallOptions options = options_;
+  options.progress = [name = plugin_.name(), last = Clock::time_point()](
+                         double fraction, const std::string& text) mutable {
+    if (Clock::now() - last < kBetweenLines) return;
+    last = Clock::now();
+    const std::string share = fraction < 0 ? "" : absl::StrFormat("%.0f%%: ", 100 * fraction);
+    PrintLine(absl::StrCat("strategy ", name, ": ", share, text));
+  };
+  return options;
+}
+
+absl::StatusOr<StrategyPlan> StrategySession::MakePlan() const {
+  return PlanWith(plugin_, request_, context_, CallOptions());
+}
+
+absl::StatusOr<StepCost> StrategySession::Estimate(const CompiledRun& compiled) const {
+  ASSIGN_OR_RETURN(StepCost cost,
+                   EstimateWith(plugin_, request_, compiled, context_, CallOptions()));
+  if (cost.peak_bytes() == compiled.arena_bytes()) return cost;
+  return absl::InternalError(
+      absl::StrCat("strategy ", plugin_.name(), ": its estimate has ", cost.peak_bytes(),
+                   " bytes of memory at the peak, and its Plan needs ", compiled.arena_bytes()));
+}
+
+bool ListsPluginPasses(const Plan& plan) {
+  return plan.stages_size() > 0 &&
+         absl::c_any_of(plan.stages(0).pass(),
+                        [](const PassChoice& pass) { return !pass.plugin().empty(); });
+}
+
+std::unique_ptr<PluginPasses> PassesOfPlugins(const CommandLine& line, const Plugin* strategy,
+                                              std::shared_ptr<const std::vector<Graph>> graphs,
+                                              const KernelCatalogue& catalogue, int ranks,
+                                              std::vector<std::string>* notes) {
+  auto passes = std::make_unique<LoadedPasses>(
+      &catalogue,
+      std::make_shared<const PlanningContext>(std::move(graphs), PlanningFor{&catalogue, ranks}),
+      LimitsOfCalls(line), [notes](const std::string& origin) { notes->push_back(origin); });
+  if (strategy != nullptr) passes->Add(*strategy);
+  return passes;
+}
+
+absl::Status CheckStrategyFlags(const std::string& strategy, const CommandLine& line,
+                                Ranks& ranks) {
+  return ranks
+      .FromFirst([&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, /*notes=*/nullptr));
+        RETURN_IF_ERROR(ReadOptions(plugin, line.strategy_options).status());
+        return "";
+      })
+      .status();
+}
+
+absl::StatusOr<std::string> StrategyHelp(const std::string& strategy) {
+  ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, /*notes=*/nullptr));
+  return PluginHelp(plugin);
+}
+
+}  // namespace tessera
