@@ -33,8 +33,8 @@ std::vector<std::string> With(std::vector<std::string> flags,
 
 // Returns the stage of a Plan with a pass of this plugin.
 std::string StageOf(const std::string& plugin) {
-  return "mesh { name: \"data\" } pass { name: \"keep\" plugin: \"" + plugin +
-         "\" plugin_version: \"1.0\" }";
+  return "mesh { name: \"data\" } pass { plugin { name: \"" + plugin +
+         "\" version: \"1.0\" pass: \"keep\" } }";
 }
 
 // A working directory in which someone has put the library under several names.

@@ -154,7 +154,7 @@ absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
                                                               const CommandLine& line,
                                                               const StrategyRun& run,
                                                               std::vector<std::string>* notes) {
-  const auto is_of_plugin = [](const PassChoice& pass) { return !pass.plugin().empty(); };
+  const auto is_of_plugin = [](const PassChoice& pass) { return pass.has_plugin(); };
   if (plan.stages_size() == 0 || absl::c_none_of(plan.stages(0).pass(), is_of_plugin)) {
     return nullptr;
   }
