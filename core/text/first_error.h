@@ -20,7 +20,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
     column_ = column;
   }
   int line() const { return line_; }                       // from 1; 0 if there is no error
-  int column() const { return column_; }  // from 0, as protobuf's tokenizer counts
+  int column() const { return column_; }                   // from 0, as protobuf's tokenizer counts
   const std::string& message() const { return message_; }  // "" if there is no error
 
  private:

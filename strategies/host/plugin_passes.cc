@@ -32,9 +32,9 @@ absl::StatusOr<Program> LoadedPasses::Run(const PassChoice::PluginPass& pass,
   ASSIGN_OR_RETURN(const Plugin* const plugin, Find(pass.name()));
   if (plugin->version() != pass.version()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the Plan was made with version ", Quote(pass.version()),
-                     " of strategy ", pass.name(), ", whose pass '", pass.pass(), "' it needs; ",
-                     plugin->path(), " is version ", plugin->version()));
+        absl::StrCat("the Plan was made with version ", Quote(pass.version()), " of strategy ",
+                     pass.name(), ", whose pass '", pass.pass(), "' it needs; ", plugin->path(),
+                     " is version ", plugin->version()));
   }
   if (!absl::c_linear_search(plugin->passes(), pass.pass())) {
     return absl::FailedPreconditionError(absl::StrCat("the Plan needs pass '", pass.pass(),

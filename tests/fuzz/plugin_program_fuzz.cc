@@ -23,8 +23,7 @@ class ChangedPrograms : public PluginPasses {
   ChangedPrograms(comm::Input input, const KernelCatalogue& catalogue)
       : input_(input), catalogue_(catalogue) {}
 
-  absl::StatusOr<Program> Run(const PassChoice::PluginPass&,
-                              const Program& program) override {
+  absl::StatusOr<Program> Run(const PassChoice::PluginPass&, const Program& program) override {
     std::string bytes = ToProto(program).SerializeAsString();
     comm::Input input = input_;
     while (!input.empty()) {

@@ -130,10 +130,9 @@ TEST(FlatChoicesTest, BucketsBesideGroups) {
 // The reference backend computes in double, so the casts round nothing.
 TEST(FlatChoicesTest, CastsOfMembers) {
   for (const char* signature : {"a: S(0) -> S(0)", "b: B", "a: S(0) -> S(0); b: S(0) -> S(0)"}) {
-    ExpectRight(
-        "compute { path: 'ln_f.weight.bf16|blocks.0.mlp.fc.*.bf16' signature: '" +
-        std::string(signature) +
-        "' } group { path: 'ln_f|blocks.0' over: 'b' } precision { parameters: BF16 }");
+    ExpectRight("compute { path: 'ln_f.weight.bf16|blocks.0.mlp.fc.*.bf16' signature: '" +
+                std::string(signature) +
+                "' } group { path: 'ln_f|blocks.0' over: 'b' } precision { parameters: BF16 }");
   }
 }
 
@@ -150,9 +149,8 @@ TEST(FlatChoicesTest, ThreeFlatAxes) {
                                  "slice { path: 'blocks.*.mlp.fc.weight' dimension: 0 count: 3 } "
                                  "slice { path: 'wte.weight' dimension: 0 count: 2 } "};
   for (const char* group : kGroups) {
-    for (const char* options :
-         {"gather: ONCE }", "gather: EACH_PHASE reduce: EACH_MICRO_BATCH }",
-          "gather: EACH_PHASE again_over: 'a' reduce: EACH_MICRO_BATCH }"}) {
+    for (const char* options : {"gather: ONCE }", "gather: EACH_PHASE reduce: EACH_MICRO_BATCH }",
+                                "gather: EACH_PHASE again_over: 'a' reduce: EACH_MICRO_BATCH }"}) {
       for (const char* slices : kSlices) {
         for (const char* precision : {"", "precision { parameters: BF16 } "}) {
           const std::string choices =

@@ -216,11 +216,11 @@ TEST(TrainingTest, BucketsChangeNoBits) {
 TEST(TrainingTest, WhenParametersAreGatheredChangesNoBits) {
   const auto states = StatesWith(kFullySharded, "");
   EXPECT_GT(states.size(), 4u);
-  for (const char* passes : {"pass { prefetch_gathers { distance: 3 } }",
-                             "pass { limit_gathers { in_flight: 1 } }",
-                             "pass { prefetch_gathers {} } pass { limit_gathers {} }",
-                             "pass { prefetch_gathers { distance: 5 } } "
-                             "pass { limit_gathers { in_flight: 3 } }"}) {
+  for (const char* passes :
+       {"pass { prefetch_gathers { distance: 3 } }", "pass { limit_gathers { in_flight: 1 } }",
+        "pass { prefetch_gathers {} } pass { limit_gathers {} }",
+        "pass { prefetch_gathers { distance: 5 } } "
+        "pass { limit_gathers { in_flight: 3 } }"}) {
     EXPECT_EQ(StatesWith(kFullySharded, passes), states) << passes;
   }
   EXPECT_EQ(StatesWith(kFullySharded, "", GroupChoice::ONCE), states);

@@ -36,7 +36,8 @@ TEST(StagePassesTest, ReadsWhatAPlanSays) {
 }
 
 TEST(StagePassesTest, BytesAreRoundedUp) {
-  const Plan plan = WithPasses("pass { bucket_gradients { cap_mib: 1.00000001 first_mib: 1e-300 } }");
+  const Plan plan =
+      WithPasses("pass { bucket_gradients { cap_mib: 1.00000001 first_mib: 1e-300 } }");
   const auto passes = ReadStagePasses(plan.stages(0));
   ASSERT_TRUE(passes.ok()) << passes.status();
   EXPECT_EQ(passes->bucket_gradients->cap_bytes, (1 << 20) + 1);
@@ -177,8 +178,7 @@ TEST(StagePassesTest, OneProcessMayOffload) {
 }
 
 TEST(StagePassesTest, APassNeedsAMesh) {
-  const absl::Status status =
-      CheckPlanForm(ParsePlan("stages { pass { bucket_gradients {} } }"));
+  const absl::Status status = CheckPlanForm(ParsePlan("stages { pass { bucket_gradients {} } }"));
   EXPECT_EQ(std::string(status.message()),
             "the Plan has no mesh, but pass 'bucket_gradients' for the communication on one; name "
             "an axis: mesh { name: \"data\" }");

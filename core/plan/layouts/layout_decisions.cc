@@ -291,8 +291,8 @@ class DecisionFinder {
         const auto [it, first] = operator_named_by_[g].emplace(op, choice.path());
         if (!first) {
           return absl::InvalidArgumentError(
-              absl::StrCat("'", graphs_[g].op(op).path, "' is named by compute ",
-                           Quote(it->second), " too; one of them must go"));
+              absl::StrCat("'", graphs_[g].op(op).path, "' is named by compute ", Quote(it->second),
+                           " too; one of them must go"));
         }
         AxisUses& planned = result_.operators[g][op];
         planned = uses;

@@ -11,7 +11,9 @@ namespace tessera {
 namespace {
 
 TEST(PlanTextTest, ReadsAPlanBehindAByteOrderMark) {
-  const auto plan = ParsePlanText("\xef\xbb\xbf" "format: 2 stages { mesh { name: 'data' } }");
+  const auto plan = ParsePlanText(
+      "\xef\xbb\xbf"
+      "format: 2 stages { mesh { name: 'data' } }");
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->stages(0).mesh(0).name(), "data");
 }

@@ -23,8 +23,8 @@ using ::testing::StartsWith;
 
 // Compiles two layers of one shape, whose parameters are gathered one by one, and a head that every
 // rank has.
-CompiledRun Compiled(const Backend& backend,
-                     GroupChoice::Gather gather = GroupChoice::GATHER_UNSET, bool offload = false) {
+CompiledRun Compiled(const Backend& backend, GroupChoice::Gather gather = GroupChoice::GATHER_UNSET,
+                     bool offload = false) {
   Graph graph("train");
   Tensor y = graph.Input("x", {DType::kF32, {4, 8}});
   for (const char* layer : {"blocks.0.w", "blocks.1.w"}) {
