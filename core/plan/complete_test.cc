@@ -305,7 +305,7 @@ TEST(CompletePlanTest, ACompletedPlanIsReplayedForSomeOfItsGraphs) {
 }
 
 TEST(CompletePlanTest, WithoutAMeshNothingChanges) {
-  const Plan plan = ParsePlan("format: 1 stages { parts { graph: 'train' micro_batches: 2 } }");
+  const Plan plan = ParsePlan("format: 2 stages { parts { graph: 'train' micro_batches: 2 } }");
   EXPECT_EQ(Completed(plan, Graphs(), 1).DebugString(), plan.DebugString());
 }
 

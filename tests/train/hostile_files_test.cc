@@ -220,7 +220,7 @@ TEST_F(HostileFilesTest, APlanThatNoCheckpointCouldHold) {
                   path + ": a Plan has at most 16.0 MiB");
   }
   // A file with a comment of that length is accepted, because its Plan can be saved.
-  WriteFile(file, "format: 1 # " + std::string(15 << 20, '#'));
+  WriteFile(file, "format: 2 # " + std::string(15 << 20, '#'));
   EXPECT_EQ(RunProgram(GptProgram(), Tiny({"--plan=" + file, "--plan_only"})).code, 0);
 }
 
