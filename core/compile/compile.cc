@@ -52,7 +52,7 @@ absl::Status CompleteParts(absl::Span<const Graph> graphs, Plan& plan) {
     part.set_graph(graph.name());
     if (part.micro_batches() == 0) part.set_micro_batches(1);
     if (part.passes_size() == 0) {
-      for (const std::string& pass : DefaultPasses()) part.add_passes()->set_name(pass);
+      for (const std::string& pass : DefaultPasses()) part.add_passes(pass);
     }
     parts.push_back(std::move(part));
   }
@@ -99,17 +99,17 @@ void RunStagePasses(const StagePasses& passes, Program& program) {
 // Runs the passes of plugins, and checks what they return.
 absl::Status RunPluginPasses(const StagePasses& passes, PluginPasses* plugin_passes,
                              Program& program) {
-  for (const PassChoice& choice : passes.of_plugins) {
+  for (const PassChoice::PluginPass& choice : passes.of_plugins) {
     if (plugin_passes == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("the Plan needs pass '", choice.name(),
-                                                     "' of the strategy plugin '", choice.plugin(),
+      return absl::InvalidArgumentError(absl::StrCat("the Plan needs pass '", choice.pass(),
+                                                     "' of the strategy plugin '", choice.name(),
                                                      "', and plugins are not loaded here"));
     }
     ASSIGN_OR_RETURN(program, plugin_passes->Run(choice, program));
     const absl::Status fits = VerifyOrder(program);
     if (!fits.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("pass '", choice.name(), "' of strategy ",
-                                                     choice.plugin(), ": what it made of ",
+      return absl::InvalidArgumentError(absl::StrCat("pass '", choice.pass(), "' of strategy ",
+                                                     choice.name(), ": what it made of ",
                                                      fits.message()));
     }
   }
@@ -121,12 +121,10 @@ absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
                                        KernelChooser& chooser) {
   RemoveUnreadTransfers(program);
   RunStagePasses(passes, program);
-  for (const PassChoice& choice : part.passes()) {
-    if (choice.name() == kNoPass) continue;
-    ASSIGN_OR_RETURN(const Pass* pass, FindPass(choice.name()));
-    PassOptions options;
-    for (const OptionValue& option : choice.options()) options[option.key()] = option.value();
-    RETURN_IF_ERROR(pass->run(options, chooser, program));
+  for (const std::string& name : part.passes()) {
+    if (name == kNoPass) continue;
+    ASSIGN_OR_RETURN(const Pass* pass, FindPass(name));
+    RETURN_IF_ERROR(pass->run(chooser, program));
   }
   if (passes.offload.has_value()) {
     RETURN_IF_ERROR(OffloadToHost(*passes.offload, chooser, program));

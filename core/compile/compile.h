@@ -34,7 +34,8 @@ class PluginPasses {
   virtual ~PluginPasses() = default;
   // Returns the Program after the pass. Its buffers have no addresses yet. Errors name the plugin
   // and the pass.
-  virtual absl::StatusOr<Program> Run(const PassChoice& pass, const Program& program) = 0;
+  virtual absl::StatusOr<Program> Run(const PassChoice::PluginPass& pass,
+                                      const Program& program) = 0;
 };
 
 // Compiles the Graphs of one run. Their names must differ, and states with the same path must have

@@ -176,8 +176,9 @@ TEST_F(CompileTest, ACompletedPlanIsCompleteAgain) {
 TEST_F(CompileTest, RefusesAPlanOfAnotherFormatOrGraph) {
   Plan plan;
   plan.set_format(99);
-  EXPECT_EQ(Error(plan), "the Plan has format 99; this version reads format 1");
-  plan.set_format(1);
+  EXPECT_EQ(Error(plan),
+            "the Plan has format 99; this version reads format 2, which docs/plans.md describes");
+  plan.set_format(2);
   PlanPart& part = *plan.add_stages()->add_parts();
   part.set_graph("train");
   part.set_fingerprint(Record("evaluate").Fingerprint());

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 class EditedProgram : public PluginPasses {
  public:
   explicit EditedProgram(std::function<void(Program&)> edit) : edit_(std::move(edit)) {}
-  absl::StatusOr<Program> Run(const PassChoice&, const Program& program) override {
+  absl::StatusOr<Program> Run(const PassChoice::PluginPass&, const Program& program) override {
     Program edited = program;
     edit_(edited);
     return edited;
@@ -45,9 +45,9 @@ absl::Status Compile(std::function<void(Program&)> edit) {
   StoreChoice& rows = *stage.add_store();
   rows.set_path("x");
   rows.set_layout("data: S(0)");
-  PassChoice& pass = *stage.add_pass();
-  pass.set_name("edit");
-  pass.set_plugin("test");
+  PassChoice::PluginPass& pass = *stage.add_pass()->mutable_plugin();
+  pass.set_name("test");
+  pass.set_pass("edit");
   EditedProgram passes(std::move(edit));
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   return CompileRun(graphs, plan, *backend, /*ranks=*/2, &passes).status();

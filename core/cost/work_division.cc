@@ -81,7 +81,7 @@ WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const Pla
   const double of_rank = FlopsOfRank(program);
   if (!(flops > 0) || !(of_rank > 0)) return division;
   division.speedup = flops / of_rank;
-  for (const OperatorChoice& choice : part.operator_()) {
+  for (const ComputeChoice& choice : part.compute()) {
     const auto found = flops_of.find(choice.path());
     if (found == flops_of.end()) continue;
     for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {

@@ -13,8 +13,6 @@ namespace {
 static_assert(static_cast<int>(DType::kF32) == TypeProto::F32);
 static_assert(static_cast<int>(DType::kU8) == TypeProto::U8);
 
-TypeProto::DType ToProto(DType dtype) { return static_cast<TypeProto::DType>(dtype); }
-
 struct SetValue {
   AttributeProto& message;
 
@@ -53,6 +51,8 @@ absl::StatusOr<AttributeValue> ValueOf(const AttributeProto& message) {
 }
 
 }  // namespace
+
+TypeProto::DType ToProto(DType dtype) { return static_cast<TypeProto::DType>(dtype); }
 
 absl::StatusOr<DType> FromProto(TypeProto::DType dtype) {
   if (TypeProto::DType_IsValid(dtype)) return static_cast<DType>(dtype);

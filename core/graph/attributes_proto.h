@@ -24,6 +24,7 @@ google::protobuf::RepeatedPtrField<AttributeProto> ToProto(const Attributes& att
 absl::StatusOr<Attributes> FromProto(
     const google::protobuf::RepeatedPtrField<AttributeProto>& messages);
 
+TypeProto::DType ToProto(DType dtype);
 absl::StatusOr<DType> FromProto(TypeProto::DType dtype);
 
 }  // namespace tessera

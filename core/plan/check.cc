@@ -19,53 +19,44 @@ namespace tessera {
 namespace {
 
 absl::Status CheckPasses(const PlanPart& part) {
-  for (const PassChoice& choice : part.passes()) {
+  for (const std::string& name : part.passes()) {
     const auto error = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph ",
-                                                     Quote(part.graph()), " lists pass ",
-                                                     Quote(choice.name()), what));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the Plan's part for graph ", Quote(part.graph()), " lists pass ", Quote(name), what));
     };
-    if (!choice.plugin().empty()) {
-      return error(absl::StrCat(" of the strategy plugin ", Quote(choice.plugin()),
-                                "; a stage lists the passes of plugins"));
+    const bool of_stage = absl::c_any_of(
+        StagePassesWithHelp(), [&](const StagePassHelp& pass) { return pass.name == name; });
+    if (of_stage) {
+      return error(absl::StrCat(", which the stage lists: stages { pass { ", name, " {} } }"));
     }
-    if (IsStagePass(choice.name())) {
-      return error(absl::StrCat(", which the stage lists: stages { pass { name: \"", choice.name(),
-                                "\" } }"));
-    }
-    if (choice.name() == kNoPass) {
+    if (name == kNoPass) {
       if (part.passes_size() > 1) return error(" beside others; it stands alone");
-    } else if (!absl::c_linear_search(kPassNames, choice.name())) {
+    } else if (!absl::c_linear_search(kPassNames, name)) {
       return error(absl::StrCat("; there are ", absl::StrJoin(kPassNames, ", "), " and ", kNoPass));
-    }
-    if (const std::vector<std::string> options = PassOptionsIn(choice); !options.empty()) {
-      return error(absl::StrCat(" with option ", Quote(options[0]), "; it has no options"));
     }
   }
   return absl::OkStatus();
 }
 
-// Checks that there is a mesh if there are layouts.
-absl::Status CheckMesh(const Plan& plan) {
-  for (const Stage& stage : plan.stages()) {
-    if (stage.mesh_size() > 0) continue;
-    const auto error = [](absl::string_view choice, absl::string_view path) {
-      return absl::InvalidArgumentError(absl::StrCat("the Plan has no mesh, but a layout for ",
-                                                     choice, " ", Quote(path),
-                                                     "; name an axis: mesh { name: \"data\" }"));
-    };
-    if (stage.store_size() > 0) return error("store", stage.store(0).path());
-    if (stage.operator__size() > 0) return error("operator", stage.operator_(0).path());
-    if (stage.group_size() > 0) return error("group", stage.group(0).path());
-    for (const PassChoice& choice : stage.pass()) {
-      if (!NeedsMesh(choice)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("the Plan has no mesh, but pass ", Quote(choice.name()),
-                       " for the communication on one; name an axis: mesh { name: \"data\" }"));
-    }
-    for (const PlanPart& part : stage.parts()) {
-      if (part.operator__size() > 0) return error("operator", part.operator_(0).path());
-    }
+// Checks that there is a mesh if there are layouts, or passes for communication.
+absl::Status CheckMesh(const Stage& stage) {
+  if (stage.mesh_size() > 0) return absl::OkStatus();
+  const auto error = [](absl::string_view choice, absl::string_view path) {
+    return absl::InvalidArgumentError(absl::StrCat("the Plan has no mesh, but a layout for ",
+                                                   choice, " ", Quote(path),
+                                                   "; name an axis: mesh { name: \"data\" }"));
+  };
+  if (stage.store_size() > 0) return error("store", stage.store(0).path());
+  if (stage.compute_size() > 0) return error("compute", stage.compute(0).path());
+  if (stage.group_size() > 0) return error("group", stage.group(0).path());
+  for (const PassChoice& choice : stage.pass()) {
+    if (choice.has_offload()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan has no mesh, but pass ", Quote(NameOf(choice)),
+                     " for the communication on one; name an axis: mesh { name: \"data\" }"));
+  }
+  for (const PlanPart& part : stage.parts()) {
+    if (part.compute_size() > 0) return error("compute", part.compute(0).path());
   }
   return absl::OkStatus();
 }
@@ -75,16 +66,17 @@ absl::Status CheckMesh(const Plan& plan) {
 absl::Status CheckPlanForm(const Plan& plan) {
   if (plan.format() != 0 && plan.format() != kPlanFormat) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan has format ", plan.format(),
-                                                   "; this version reads format ", kPlanFormat));
+                                                   "; this version reads format ", kPlanFormat,
+                                                   ", which docs/plans.md describes"));
   }
   if (plan.stages_size() > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan has ", plan.stages_size(), " stages; this version runs one"));
   }
-  RETURN_IF_ERROR(CheckMesh(plan));
   absl::flat_hash_set<std::string> graphs;
   for (const Stage& stage : plan.stages()) {
     RETURN_IF_ERROR(ReadStagePasses(stage).status());
+    RETURN_IF_ERROR(CheckMesh(stage));
     RETURN_IF_ERROR(ReadPrecision(stage).status());
     for (const PlanPart& part : stage.parts()) {
       if (part.graph().empty()) {

@@ -9,13 +9,13 @@
 namespace tessera {
 
 // The format of Plans that are written.
-inline constexpr int kPlanFormat = 1;
+inline constexpr int kPlanFormat = 2;
 
 // Returns InvalidArgument, in one line, if this version of Tessera cannot execute the Plan for any
 // Graphs: the format is unknown, there is more than one stage, a part has no graph or the graph of
-// another part, a number of micro-batches is negative, a pass or an option does not exist, a pass
-// is of a plugin that is named by a path, or there are layouts but no mesh. Format 0 (an open Plan)
-// is accepted.
+// another part, a number of micro-batches is negative, a pass does not exist or has an option that
+// does not fit, a pass is of a plugin that is named by a path, or there are layouts but no mesh.
+// Format 0 (an open Plan) is accepted.
 absl::Status CheckPlanForm(const Plan& plan);
 
 // Returns InvalidArgument if the part names another graph, was made for a Graph with another

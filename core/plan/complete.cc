@@ -38,26 +38,22 @@ void ListStores(const LayoutDecisions& decisions, const std::vector<GraphLayouts
   }
 }
 
-std::string GatherText(const StoreGroup& group, const Mesh& mesh) {
-  const int gathered_again = static_cast<int>(group.axes.size()) - group.gathers_kept;
-  if (group.gathers_kept == 0) return absl::StrCat(kGatherEachPhase);
-  if (gathered_again == 0) return absl::StrCat(kGatherOnce);
-  return absl::StrCat(kGatherEachPhaseOver, mesh.axis(group.axes[gathered_again - 1]).name);
-}
-
 void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage) {
   stage.clear_group();
   for (const StoreGroup& group : decisions.groups) {
     GroupChoice& choice = *stage.add_group();
     choice.set_path(absl::StrJoin(group.members, "|"));
-    choice.set_layout(absl::StrJoin(group.axes, ", ", [&](std::string* out, int axis) {
-      absl::StrAppend(out, mesh.axis(axis).name, ": flat");
-    }));
-    choice.set_gather(GatherText(group, mesh));
-    const absl::string_view reduce = group.reduce_each ? kReduceEachMicroBatch : kReduceOnce;
-    choice.set_reduce(reduce.data(), reduce.size());
-    if (group.block != 1) {
-      choice.set_block(group.block == kRow ? absl::StrCat(kBlockRow) : absl::StrCat(group.block));
+    for (const int axis : group.axes) choice.add_over(mesh.axis(axis).name);
+    const int gathered_again = static_cast<int>(group.axes.size()) - group.gathers_kept;
+    choice.set_gather(gathered_again == 0 ? GroupChoice::ONCE : GroupChoice::EACH_PHASE);
+    if (gathered_again > 0 && group.gathers_kept > 0) {
+      choice.set_again_over(mesh.axis(group.axes[gathered_again - 1]).name);
+    }
+    choice.set_reduce(group.reduce_each ? GroupChoice::EACH_MICRO_BATCH : GroupChoice::AFTER_LAST);
+    if (group.block == kRow) {
+      choice.set_split_at_rows(true);
+    } else if (group.block != 1) {
+      choice.set_split_at_multiples_of(group.block);
     }
   }
 }
@@ -85,9 +81,9 @@ PlanPart& PartFor(const Graph& graph, Stage& stage) {
 
 void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& mesh,
                    PlanPart& part) {
-  part.clear_operator_();
+  part.clear_compute();
   for (size_t i = 0; i < graph.ops().size(); ++i) {
-    OperatorChoice& choice = *part.add_operator_();
+    ComputeChoice& choice = *part.add_compute();
     choice.set_path(graph.ops()[i].path);
     choice.set_signature(AxisUsesToString(layouts.ops[i], mesh));
   }
@@ -146,7 +142,7 @@ absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> gra
   ListStores(run.decisions, run.layouts, run.mesh, stage);
   ListGroups(run.decisions, run.mesh, stage);
   CompleteStagePasses(stage);
-  stage.clear_operator_();
+  stage.clear_compute();
   for (size_t i = 0; i < graphs.size(); ++i) {
     PlanPart& part = PartFor(graphs[i], stage);
     RETURN_IF_ERROR(CheckPlanPart(graphs[i], part));

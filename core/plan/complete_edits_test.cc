@@ -18,11 +18,11 @@ namespace {
 // Words that occur in Plans, so that many edited Plans are valid.
 const std::vector<std::string>& Words() {
   static const std::vector<std::string>* const words = new std::vector<std::string>{
-      "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",   "B",     "P",     "P(lse)",
-      "P(max)",  "flat", "data",     "model",   "tokens",    "*",     "|",     ", ",
-      "wte",     " -> ", "; ",       ": ",      ".",         "0",     "embed", "-1",
-      "9999999", "",     "weight.*", "once",    "8MiB",      "cap",   "first", "gathers",
-      "2",       "[0:",  "1]",       "count",   "dimension", "P(min)"};
+      "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",    "B",       "P",     "P(lse)",
+      "P(max)",  "flat", "data",     "model",   "tokens",     "*",       "|",     ", ",
+      "wte",     " -> ", "; ",       ": ",      ".",          "0",       "embed", "-1",
+      "9999999", "",     "weight.*", "ONCE",    "EACH_PHASE", "cap_mib", "nan",   "gathers",
+      "2",       "[0:",  "1]",       "count",   "dimension",  "P(min)"};
   return *words;
 }
 
@@ -76,12 +76,14 @@ TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
     Plan open = ReadPlanFile(file);
     open.mutable_stages(0)->clear_pass();
     open.mutable_stages(0)->MergeFrom(ParsePlan(R"text(stages {
-      pass { name: "bucket_gradients" cap: "25MiB" first: "1MiB" }
-      pass { name: "prefetch_gathers" distance: 1 }
-      pass { name: "limit_gathers" in_flight: 2 }
+      pass { bucket_gradients { cap_mib: 25 first_mib: 1 } }
+      pass { prefetch_gathers { distance: 1 } }
+      pass { limit_gathers { in_flight: 2 } }
       parts { graph: "train" micro_batches: 2 } })text")
                                           .stages(0));
-    for (GroupChoice& group : *open.mutable_stages(0)->mutable_group()) group.set_gather("once");
+    for (GroupChoice& group : *open.mutable_stages(0)->mutable_group()) {
+      group.set_gather(GroupChoice::ONCE);
+    }
     const std::string text = open.DebugString();
     for (int i = 0; i < 3400; ++i) {
       std::string edited = text;

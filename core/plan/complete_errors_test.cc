@@ -61,39 +61,39 @@ TEST(CompletePlanErrorsTest, Stores) {
 }
 
 TEST(CompletePlanErrorsTest, Operators) {
-  EXPECT_EQ(ErrorOf("operator { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(9), B -> B' }"),
+  EXPECT_EQ(ErrorOf("compute { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(9), B -> B' }"),
             "the Plan gives operator 'blocks.0.mlp.fc.matmul' the signature 'S(9), B -> B' along "
             "axis 'data', which matmul does not have; it has B; S(0), B -> S(0); S(1), B -> S(1); "
             "B, S(0) -> S(2); S(2), S(1) -> P; P, B -> P; B, P -> P");
-  EXPECT_EQ(ErrorOf("operator { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(0) -> S(0)' }"),
+  EXPECT_EQ(ErrorOf("compute { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(0) -> S(0)' }"),
             "the Plan gives operator 'blocks.0.mlp.fc.matmul' the signature 'S(0) -> S(0)' along "
             "axis 'data', which matmul does not have; it has B; S(0), B -> S(0); S(1), B -> S(1); "
             "B, S(0) -> S(2); S(2), S(1) -> P; P, B -> P; B, P -> P");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_norm' signature: 'data: flat' }"),
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'data: flat' }"),
             "the Plan gives operator 'ln_f.layer_norm' the signature 'flat' along axis 'data', "
             "which layer_norm does not have; it has B; S(0), B, B -> S(0), S(0), S(0); S(1), B, B "
             "-> S(1), S(1), S(1)");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_nrm' signature: 'data: B' }"),
-            "the Plan's operator 'ln_f.layer_nrm': no operator of the graphs 'train', 'evaluate' "
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_nrm' signature: 'data: B' }"),
+            "the Plan's compute 'ln_f.layer_nrm': no operator of the graphs 'train', 'evaluate' "
             "matches; did you mean 'ln_f.layer_norm'?");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_norm' signature: 'B, S(0) -> S(2)' }"),
-            "the Plan's operator 'ln_f.layer_norm': 'B, S(0) -> S(2)' names no axis; a clause "
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'B, S(0) -> S(2)' }"),
+            "the Plan's compute 'ln_f.layer_norm': 'B, S(0) -> S(2)' names no axis; a clause "
             "looks like 'data: S(0), B -> S(0)'");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_norm' signature: 'dat: B' }"),
-            "the Plan's operator 'ln_f.layer_norm': the mesh (data: 2) has no axis 'dat'; did you "
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'dat: B' }"),
+            "the Plan's compute 'ln_f.layer_norm': the mesh (data: 2) has no axis 'dat'; did you "
             "mean 'data'?");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_norm' signature: 'data: S(0)' }"),
-            "the Plan's operator 'ln_f.layer_norm': 'S(0)' is no signature; one looks like 'S(0), "
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'data: S(0)' }"),
+            "the Plan's compute 'ln_f.layer_norm': 'S(0)' is no signature; one looks like 'S(0), "
             "B -> S(0)'");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_norm' signature: 'data: B; data: B' }"),
-            "the Plan's operator 'ln_f.layer_norm': axis 'data' is named twice");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_norm' signature: 'data: B' } "
-                    "operator { path: 'ln_f.*' signature: 'data: B' }"),
-            "the Plan's operator 'ln_f.*': 'ln_f.layer_norm' is named by operator "
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'data: B; data: B' }"),
+            "the Plan's compute 'ln_f.layer_norm': axis 'data' is named twice");
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'data: B' } "
+                    "compute { path: 'ln_f.*' signature: 'data: B' }"),
+            "the Plan's compute 'ln_f.*': 'ln_f.layer_norm' is named by compute "
             "'ln_f.layer_norm' too; one of them must go");
-  EXPECT_EQ(ErrorOf("operator { path: 'ln_f.layer_norm' signature: 'data: B' } parts { "
-                    "graph: 'train' operator { path: 'ln_f.layer_norm' signature: 'data: B' } }"),
-            "the Plan's operator 'ln_f.layer_norm': 'ln_f.layer_norm' is named by operator "
+  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'data: B' } parts { "
+                    "graph: 'train' compute { path: 'ln_f.layer_norm' signature: 'data: B' } }"),
+            "the Plan's compute 'ln_f.layer_norm': 'ln_f.layer_norm' is named by compute "
             "'ln_f.layer_norm' too; one of them must go");
 }
 
@@ -101,34 +101,52 @@ TEST(CompletePlanErrorsTest, ANewlineInATextIsEscaped) {
   for (const char* choice :
        {"store { path: 'a\\nb' layout: 'data: B' }", "store { path: 'a\\n|' layout: 'data: B' }",
         "store { path: 'tokens' layout: 'data: S(0)\\n, a\\nb: B' }",
-        "operator { path: 'ln_f.layer_norm' signature: 'da\\nta: B' }",
-        "operator { path: 'ln_f.layer_norm' signature: 'da\\nta' }",
-        "group { path: 'wte\\n' layout: 'data: flat' }", "group { path: 'wte' layout: 'a\\n' }"}) {
+        "compute { path: 'ln_f.layer_norm' signature: 'da\\nta: B' }",
+        "compute { path: 'ln_f.layer_norm' signature: 'da\\nta' }",
+        "group { path: 'wte\\n' over: 'data' }", "group { path: 'wte' over: 'a\\n' }"}) {
     EXPECT_NE(ErrorOf(choice), "");
   }
 }
 
 TEST(CompletePlanErrorsTest, Groups) {
-  EXPECT_EQ(ErrorOf("group { path: 'blocks.*' layout: 'data: S(0)' }"),
-            "the Plan's group 'blocks.*': 'data: S(0)' is no layout of a group; one looks like "
-            "'data: flat'");
-  EXPECT_EQ(ErrorOf("group { path: 'blocks.*' layout: 'dat: flat' }"),
+  EXPECT_EQ(ErrorOf("group { path: 'blocks.*' }"),
+            "the Plan's group 'blocks.*': it names no axis, such as over: \"data\"");
+  EXPECT_EQ(ErrorOf("group { path: 'blocks.*' over: 'data' over: 'data' }"),
+            "the Plan's group 'blocks.*': over: axis 'data' is named twice");
+  EXPECT_EQ(ErrorOf("group { path: 'blocks.*' over: 'dat' }"),
             "the Plan's group 'blocks.*': the mesh (data: 2) has no axis 'dat'; did you mean "
             "'data'?");
-  EXPECT_EQ(ErrorOf("group { path: 'block.*' layout: 'data: flat' }"),
+  EXPECT_EQ(ErrorOf("group { path: 'block.*' over: 'data' }"),
             "the Plan's group 'block.*': no parameter of the graphs 'train', 'evaluate' matches");
-  EXPECT_EQ(ErrorOf("group { path: 'blocks.*' layout: 'data: flat' } "
-                    "group { path: 'blocks.0.ln1' layout: 'data: flat' }"),
+  EXPECT_EQ(ErrorOf("group { path: 'blocks.*' over: 'data' } "
+                    "group { path: 'blocks.0.ln1' over: 'data' }"),
             "the Plan's group 'blocks.0.ln1': 'blocks.0.ln1.weight' is named by group 'blocks.*' "
             "too; one of them must go");
   EXPECT_EQ(ErrorOf("store { path: 'wte.weight' layout: 'data: S(0)' } "
-                    "group { path: 'wte' layout: 'data: flat' }"),
+                    "group { path: 'wte' over: 'data' }"),
             "the Plan's group 'wte': 'wte.weight' is split over axis 'data' by store 'wte.weight' "
             "too; one of them must go");
   EXPECT_EQ(ErrorOf("store { path: 'wte.weight.adam_m' layout: 'data: S(0)' } "
-                    "group { path: 'wte' layout: 'data: flat' }"),
+                    "group { path: 'wte' over: 'data' }"),
             "the Plan's store 'wte.weight.adam_m': 'wte.weight.adam_m' belongs to 'wte.weight', "
             "which is in a flat group; it is stored with it");
+}
+
+TEST(CompletePlanErrorsTest, WhatAGroupCannotDo) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"again_over: 'data'",
+       "again_over: 'data': the group is not split over that axis with another one after it"},
+      {"again_over: 'data' gather: ONCE", "again_over: 'data': the group is gathered ONCE"},
+      // A message may have numbers that no enumerator has.
+      {"gather: 17", "gather: 17, which this version does not know"},
+      {"reduce: -1", "reduce: -1, which this version does not know"},
+      {"split_at_multiples_of: 0", "split_at_multiples_of: 0; it must be from 1 to 2^30"},
+      {"split_at_multiples_of: 1073741825",
+       "split_at_multiples_of: 1073741825; it must be from 1 to 2^30"}};
+  for (const auto& [options, error] : cases) {
+    EXPECT_EQ(ErrorOf("group { path: 'wte' over: 'data' " + options + " }"),
+              "the Plan's group 'wte': " + error);
+  }
 }
 
 TEST(CompletePlanErrorsTest, LayoutsWithoutAMesh) {

@@ -26,7 +26,7 @@ TEST(CompleteSlicesTest, SlicesHaveLayoutsOfTheirOwn) {
       slice { path: "blocks.0.mlp.*.weight" dimension: 0 count: 2 }
       store { path: "blocks.0.mlp.fc.weight" layout: "data: S(0)" }
       store { path: "blocks.0.mlp.proj.weight[0:*]" layout: "data: S(1)" }
-      operator { path: "blocks.0.mlp.fc.matmul" signature: "data: B, S(0) -> S(2)" } })text");
+      compute { path: "blocks.0.mlp.fc.matmul" signature: "data: B, S(0) -> S(2)" } })text");
   const Plan plan = Completed(open, Graphs(), 2);
   EXPECT_EQ(StoreLines(plan, "blocks.0"), R"(blocks.0.mlp.fc.weight.adam_m[0:16]: data: S(0)
 blocks.0.mlp.fc.weight.adam_m[16:32]: data: S(0)
@@ -77,7 +77,7 @@ TEST(CompleteSlicesTest, ChoicesThatDoNotFitAreRefused) {
   EXPECT_EQ(ErrorOf(sliced + "store { path: 'wte.weight[0:7]' layout: 'data: S(0)' }"),
             "the Plan's store 'wte.weight[0:7]': no state or input of the graphs 'train', "
             "'initialise', 'evaluate' matches; did you mean 'wte.weight[0:6]'?");
-  EXPECT_EQ(ErrorOf(sliced + "operator { path: 'embed.embedding' signature: 'data: S(0) -> P' }"),
+  EXPECT_EQ(ErrorOf(sliced + "compute { path: 'embed.embedding' signature: 'data: S(0) -> P' }"),
             "the Plan gives operator 'embed.embedding[0:6]' the signature 'S(0) -> P' along axis "
             "'data', which embedding does not have; it has B; B, S(0) -> S(0); B, S(1) -> S(1); "
             "S(1), B -> S(2); P, B -> P; S(0), B -> P");

@@ -38,7 +38,7 @@ std::vector<std::string> OutputsOf(const Plan& plan, const Graph& graph, OpId op
   if (plan.stages(0).mesh_size() > 1) {
     mesh = Mesh::Create({{plan.stages(0).mesh(0).name(), 2}, {plan.stages(0).mesh(1).name(), 2}});
   }
-  const auto uses = ParseAxisUses(plan.stages(0).parts(0).operator_(op).signature(), mesh.value());
+  const auto uses = ParseAxisUses(plan.stages(0).parts(0).compute(op).signature(), mesh.value());
   EXPECT_TRUE(uses.ok()) << uses.status();
   const AxisUse& use = *(*uses)[axis];
   std::vector<std::string> outputs(graph.op(op).outputs.size(), "B");
@@ -148,7 +148,8 @@ TEST(FullyShardedTest, EachBlockIsOneGroup) {
             "blocks.0.ln2.weight|blocks.0.ln2.bias|blocks.0.mlp.fc.weight|blocks.0.mlp.fc.bias|"
             "blocks.0.mlp.proj.weight|blocks.0.mlp.proj.bias");
   EXPECT_EQ(plan.stages(0).group(2).path(), "wte.weight|wpe.weight|ln_f.weight|ln_f.bias");
-  EXPECT_EQ(plan.stages(0).group(2).layout(), "data: flat");
+  ASSERT_EQ(plan.stages(0).group(2).over_size(), 1);
+  EXPECT_EQ(plan.stages(0).group(2).over(0), "data");
 }
 
 TEST(TensorParallelTest, FollowsHeadsHiddenUnitsAndWords) {
@@ -304,7 +305,7 @@ TEST(CompletePlanTest, ACompletedPlanIsReplayedForSomeOfItsGraphs) {
 }
 
 TEST(CompletePlanTest, WithoutAMeshNothingChanges) {
-  const Plan plan = ParsePlan("format: 1 stages { parts { graph: 'train' micro_batches: 2 } }");
+  const Plan plan = ParsePlan("format: 2 stages { parts { graph: 'train' micro_batches: 2 } }");
   EXPECT_EQ(Completed(plan, Graphs(), 1).DebugString(), plan.DebugString());
 }
 

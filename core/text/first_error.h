@@ -17,13 +17,15 @@ class FirstError : public google::protobuf::io::ErrorCollector {
     if (!message_.empty()) return;
     message_ = message;
     line_ = line + 1;
+    column_ = column;
   }
   int line() const { return line_; }                       // from 1; 0 if there is no error
+  int column() const { return column_; }                   // from 0, as protobuf's tokenizer counts
   const std::string& message() const { return message_; }  // "" if there is no error
 
  private:
   std::string message_;
-  int line_ = 0;
+  int line_ = 0, column_ = 0;
 };
 
 }  // namespace tessera

@@ -221,7 +221,7 @@ TEST_F(OptimizerTest, ALossScaleGrowsAfterGoodStepsAndIsHalvedByABadOne) {
 TEST_F(OptimizerTest, AnOverflowOfF16SkipsTheStepAndHalvesTheLossScale) {
   const std::unique_ptr<Backend> cpu = MakeCpuBackend(1);
   Plan plan;
-  plan.add_stages()->mutable_precision()->set_parameters("f16");
+  plan.add_stages()->mutable_precision()->set_parameters(TypeProto::F16);
   const Graph graph = Record(Sgd(), LossScaling());
   Values given = First();
   given["optimizer.loss_scale_steps"].values = {7};

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/graph/attributes_proto.h"
 #include "core/ops/ops.h"
+#include "core/plan/check.h"
 #include "core/plan/rewrite/precision.h"
 #include "core/status/status_macros.h"
 
@@ -97,10 +99,10 @@ absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig
 
 Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs) {
   Plan plan;
-  plan.set_format(1);
+  plan.set_format(kPlanFormat);
   Stage& stage = *plan.add_stages();
-  if (!config.dtype().empty() && config.dtype() != "f32") {
-    stage.mutable_precision()->set_parameters(config.dtype());
+  if (const auto dtype = ParseDType(config.dtype()); dtype.ok() && *dtype != DType::kF32) {
+    stage.mutable_precision()->set_parameters(ToProto(*dtype));
     CompletePrecision(stage);
   }
   for (const Graph& graph : graphs) {

@@ -193,6 +193,11 @@ double Request::Number(const std::string& option) const {
   return absl::SimpleAtod(Text(option), &value) ? value : 0;
 }
 
+TypeProto::DType Request::DType(const std::string& option) const {
+  const std::string& text = Text(option);
+  return text == "bf16" ? TypeProto::BF16 : text == "f16" ? TypeProto::F16 : TypeProto::F32;
+}
+
 absl::StatusOr<std::string> Host::Call(TesseraService service, TesseraContext* context,
                                        absl::string_view request) const {
   if (service == nullptr) return absl::UnimplementedError("this host lacks the service");

@@ -43,6 +43,8 @@ class Request {
   bool Bool(const std::string& option) const { return Text(option) == "true"; }
   int64_t Int(const std::string& option) const;  // also of bytes
   double Number(const std::string& option) const;
+  // Of an option whose values are "f32", "bf16" or "f16".
+  TypeProto::DType DType(const std::string& option) const;
 
  private:
   PlanRequest message_;

@@ -1,4 +1,4 @@
-/* The interface of strategy plugins, version 1.2.
+/* The interface of strategy plugins, version 2.0.
  *
  * A strategy decides how a model is distributed over ranks: from the run's Graphs it makes a Plan
  * (core/proto/plan.proto). A plugin is a dynamic library that exports one symbol,
@@ -46,8 +46,8 @@
 extern "C" {
 #endif
 
-#define TESSERA_STRATEGY_MAJOR 1
-#define TESSERA_STRATEGY_MINOR 2
+#define TESSERA_STRATEGY_MAJOR 2
+#define TESSERA_STRATEGY_MINOR 0
 
 /* The name of the one symbol that a plugin exports. */
 #define TESSERA_STRATEGY_SYMBOL "tessera_strategy"

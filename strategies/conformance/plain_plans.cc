@@ -37,7 +37,7 @@ Plan FullyShardedPlan(const std::vector<Graph>& graphs) {
   Plan plan = DataParallelPlan(graphs);
   GroupChoice& group = *plan.mutable_stages(0)->add_group();
   group.set_path(absl::StrJoin(parameters, "|"));
-  group.set_layout("data: flat");
+  group.add_over("data");
   return plan;
 }
 

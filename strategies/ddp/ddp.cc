@@ -1,5 +1,4 @@
 // Data parallel: each rank has all parameters and a shard of the batch.
-#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -16,13 +15,8 @@ constexpr char kAxis[] = "data";
 // About a pebibyte, which no model has.
 constexpr char kMostMebibytes[] = "1000000000";
 
-// Returns the text form of bytes in a Plan: 1 or more.
-std::string Bytes(double mebibytes) {
-  return absl::StrCat(static_cast<int64_t>(std::ceil(mebibytes * (1 << 20))), "B");
-}
-
 void ComputeOnAllRows(const GraphProto::Op& op, Stage& stage) {
-  OperatorChoice& choice = *stage.add_operator_();
+  ComputeChoice& choice = *stage.add_compute();
   choice.set_path(op.path());
   choice.set_signature(absl::StrCat(kAxis, ": B"));
 }
@@ -43,7 +37,7 @@ absl::Status GatherEmbeddings(const RunGraphs& graphs, Stage& stage) {
       }
     }
   }
-  if (stage.operator__size() > 0) return absl::OkStatus();
+  if (stage.compute_size() > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "embedding=gathered: the model has no embedding that is trained; embedding=reduced would do");
 }
@@ -59,8 +53,8 @@ class Ddp : public Strategy {
     Stage& stage = *plan.add_stages();
     stage.add_mesh()->set_name(kAxis);
     SplitBatch(DescribeModel(*graphs), {kAxis}, stage);
-    if (request.Text("reduce") != "f32") {
-      stage.mutable_precision()->set_reduction(request.Text("reduce"));
+    if (const TypeProto::DType reduction = request.DType("reduce"); reduction != TypeProto::F32) {
+      stage.mutable_precision()->set_reduction(reduction);
     }
     if (request.Text("embedding") == "gathered") {
       if (request.message().micro_batches() > 1) {
@@ -72,10 +66,9 @@ class Ddp : public Strategy {
       if (!gathered.ok()) return gathered;
     }
     if (cap > 0) {
-      PassChoice& buckets = *stage.add_pass();
-      buckets.set_name("bucket_gradients");
-      buckets.set_cap(Bytes(cap));
-      buckets.set_first(Bytes(first > 0 ? first : cap));
+      auto& buckets = *stage.add_pass()->mutable_bucket_gradients();
+      buckets.set_cap_mib(cap);
+      buckets.set_first_mib(first > 0 ? first : cap);
     }
     return plan;
   }

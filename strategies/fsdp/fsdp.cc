@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -113,60 +114,63 @@ class Fsdp : public Strategy {
     SplitBatch(model, *axes, stage);
     SetPrecision(request, stage);
     const bool shards = request.Text("shard") != "none";
-    if (shards) AddGroups(request, *reshard, *units, stage);
+    for (size_t i = 0; shards && i < units->size(); ++i) {
+      const absl::Status added = AddGroup(request, *reshard, (*units)[i], stage);
+      if (!added.ok()) return added;
+    }
     AddPasses(request, shards, stage);
     if (const std::string& offload = request.Text("offload"); offload != "none") {
-      PassChoice& pass = *stage.add_pass();
-      pass.set_name("offload");
-      if (offload != "all") pass.set_tensors(offload == "optimizer" ? "optimizer state" : offload);
+      auto& pass = *stage.add_pass()->mutable_offload();
+      if (offload == "optimizer") pass.add_tensors(PassChoice::Offload::OPTIMIZER_STATE);
+      if (offload == "parameters") pass.add_tensors(PassChoice::Offload::PARAMETERS);
     }
     return plan;
   }
 
  private:
   static void SetPrecision(const Request& request, Stage& stage) {
-    const std::string& dtype = request.Text("dtype");
-    const std::string& reduce = request.Text("reduce");
-    if (dtype != "f32") stage.mutable_precision()->set_parameters(dtype);
-    if (reduce != "f32") stage.mutable_precision()->set_reduction(reduce);
+    const TypeProto::DType dtype = request.DType("dtype"), reduce = request.DType("reduce");
+    if (dtype != TypeProto::F32) stage.mutable_precision()->set_parameters(dtype);
+    if (reduce != TypeProto::F32) stage.mutable_precision()->set_reduction(reduce);
   }
 
-  static void AddGroups(const Request& request, const Reshard& reshard,
-                        const std::vector<Unit>& units, Stage& stage) {
-    const std::string shard = absl::StrCat(kShard, ": flat");
-    for (const Unit& unit : units) {
-      GroupChoice& group = *stage.add_group();
-      group.set_path(absl::StrJoin(unit.parameters, "|"));
-      // The ranks of a node hold the result of a gather over the shards, so the node is the outer
-      // split.
-      group.set_layout(reshard.ranks > 0 ? absl::StrCat(kNode, ": flat, ", shard) : shard);
-      if (reshard.keeps || (unit.root && !request.Bool("reshard_root"))) {
-        group.set_gather("once");
-      } else if (reshard.ranks > 0) {
-        group.set_gather(absl::StrCat("each phase over ", kNode));
-      } else {
-        group.set_gather("each phase");
-      }
-      group.set_block(request.Text("block"));
-      group.set_reduce(request.Text("accumulate") == "full" ? "once" : "each micro-batch");
+  static absl::Status AddGroup(const Request& request, const Reshard& reshard, const Unit& unit,
+                               Stage& stage) {
+    GroupChoice& group = *stage.add_group();
+    group.set_path(absl::StrJoin(unit.parameters, "|"));
+    // The ranks of a node hold the result of a gather over the shards, so the node is the outer
+    // split.
+    if (reshard.ranks > 0) group.add_over(kNode);
+    group.add_over(kShard);
+    const bool keeps = reshard.keeps || (unit.root && !request.Bool("reshard_root"));
+    group.set_gather(keeps ? GroupChoice::ONCE : GroupChoice::EACH_PHASE);
+    if (!keeps && reshard.ranks > 0) group.set_again_over(kNode);
+    const bool full = request.Text("accumulate") == "full";
+    group.set_reduce(full ? GroupChoice::AFTER_LAST : GroupChoice::EACH_MICRO_BATCH);
+    const std::string& block = request.Text("block");
+    int64_t elements = 0;
+    if (block == "row") {
+      group.set_split_at_rows(true);
+    } else if (absl::SimpleAtoi(block, &elements)) {
+      group.set_split_at_multiples_of(elements);
+    } else if (!block.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("block is '", block, "': it must be row, or a number of elements"));
     }
+    return absl::OkStatus();
   }
 
   static void AddPasses(const Request& request, bool shards, Stage& stage) {
     const int64_t prefetch = request.Int("prefetch"), in_flight = request.Int("in_flight");
     if (!shards) {
-      stage.add_pass()->set_name("bucket_gradients");
+      stage.add_pass()->mutable_bucket_gradients();
       return;
     }
     if (prefetch > 0) {
-      PassChoice& pass = *stage.add_pass();
-      pass.set_name("prefetch_gathers");
-      pass.set_distance(static_cast<int32_t>(prefetch));
+      stage.add_pass()->mutable_prefetch_gathers()->set_distance(static_cast<int32_t>(prefetch));
     }
     if (in_flight > 0) {
-      PassChoice& pass = *stage.add_pass();
-      pass.set_name("limit_gathers");
-      pass.set_in_flight(static_cast<int32_t>(in_flight));
+      stage.add_pass()->mutable_limit_gathers()->set_in_flight(static_cast<int32_t>(in_flight));
     }
   }
 };

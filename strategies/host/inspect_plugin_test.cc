@@ -98,7 +98,7 @@ TEST_F(InspectPluginTest, LibrariesThatAreNoPlugins) {
               HasSubstr("it has no note .note.tessera.strategy"));
   EXPECT_THAT(Error("strategies/host/testing/other_version.so"),
               HasSubstr("it was built for version 9.4 of the strategy interface, and this is "
-                        "version 1."));
+                        "version 2."));
 }
 
 TEST_F(InspectPluginTest, LibrariesForOtherMachines) {

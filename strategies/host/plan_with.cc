@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
+#include "core/tensor/dtype.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "strategies/host/limited_call.h"
@@ -20,14 +21,15 @@ namespace {
 
 // Checks that a Plan does not contradict the settings of its run.
 absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request) {
-  const std::string& dtype = request.precision().parameters();
   const int64_t micro_batches = std::max<int64_t>(1, request.micro_batches());
   for (const Stage& stage : plan.stages()) {
-    const std::string& planned = stage.precision().parameters();
-    if (!planned.empty() && !dtype.empty() && planned != dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("its Plan uses parameters in ", planned,
-                                                     ", but the run has --dtype=", dtype,
-                                                     ": leave one of them out"));
+    const PrecisionChoice &planned = stage.precision(), &set = request.precision();
+    if (planned.has_parameters() && set.has_parameters() &&
+        planned.parameters() != set.parameters()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "its Plan uses parameters in ", DTypeName(static_cast<DType>(planned.parameters())),
+          ", but the run has --dtype=", DTypeName(static_cast<DType>(set.parameters())),
+          ": leave one of them out"));
     }
     for (const PlanPart& part : stage.parts()) {
       if (part.graph() != kTrain || part.micro_batches() == 0) continue;

@@ -213,10 +213,10 @@ TEST_F(PlanWithTest, AFunctionThatEndsItsProcessIsAnErrorThatNamesIt) {
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   LoadedPasses passes(backend_.get(), context_, options_);
   passes.Add(*plugin);
-  PassChoice pass;
-  pass.set_name("abort_in_pass");
-  pass.set_plugin(plugin->name());
-  pass.set_plugin_version(plugin->version());
+  PassChoice::PluginPass pass;
+  pass.set_name(plugin->name());
+  pass.set_version(plugin->version());
+  pass.set_pass("abort_in_pass");
   EXPECT_EQ(passes.Run(pass, Program()).status().message(),
             "strategy faulty: `run_pass` of 'abort_in_pass' ended its process: signal 6 (Aborted)");
 }
@@ -334,8 +334,8 @@ TEST_F(PlanWithTest, ACandidateHasTheErrorOfARun) {
   two_faults.mutable_parts(0)->add_recompute("nowhere");
   Stage& of_plugin = add_plan(request);
   of_plugin.add_mesh()->set_name("data");
-  of_plugin.add_pass()->set_name("edit");
-  of_plugin.mutable_pass(0)->set_plugin("test");
+  of_plugin.add_pass()->mutable_plugin()->set_name("test");
+  of_plugin.mutable_pass(0)->mutable_plugin()->set_pass("edit");
   add_plan(request).add_mesh()->set_name("data");
   const strategy::LoweredPlans lowered = context_->Lower(request);
   for (int i = 0; i < request.plans_size(); ++i) {
@@ -353,10 +353,10 @@ TEST_F(PlanWithTest, APassThatDoesNotEndIsEnded) {
     options_.limit = limit;
     LoadedPasses passes(backend_.get(), context_, options_);
     passes.Add(*plugin);
-    PassChoice pass;
-    pass.set_name(name);
-    pass.set_plugin(plugin->name());
-    pass.set_plugin_version(plugin->version());
+    PassChoice::PluginPass pass;
+    pass.set_name(plugin->name());
+    pass.set_version(plugin->version());
+    pass.set_pass(name);
     return passes.Run(pass, Program()).status();
   };
   EXPECT_EQ(run("endless", std::chrono::milliseconds(50)),

@@ -27,35 +27,36 @@ absl::StatusOr<const Plugin*> LoadedPasses::Find(const std::string& name) {
   return &plugins_.emplace(name, std::move(plugin)).first->second;
 }
 
-absl::StatusOr<Program> LoadedPasses::Run(const PassChoice& pass, const Program& program) {
-  ASSIGN_OR_RETURN(const Plugin* const plugin, Find(pass.plugin()));
-  if (plugin->version() != pass.plugin_version()) {
+absl::StatusOr<Program> LoadedPasses::Run(const PassChoice::PluginPass& pass,
+                                          const Program& program) {
+  ASSIGN_OR_RETURN(const Plugin* const plugin, Find(pass.name()));
+  if (plugin->version() != pass.version()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the Plan was made with version ", Quote(pass.plugin_version()),
-                     " of strategy ", pass.plugin(), ", whose pass '", pass.name(), "' it needs; ",
-                     plugin->path(), " is version ", plugin->version()));
+        absl::StrCat("the Plan was made with version ", Quote(pass.version()), " of strategy ",
+                     pass.name(), ", whose pass '", pass.pass(), "' it needs; ", plugin->path(),
+                     " is version ", plugin->version()));
   }
-  if (!absl::c_linear_search(plugin->passes(), pass.name())) {
-    return absl::FailedPreconditionError(absl::StrCat("the Plan needs pass '", pass.name(),
-                                                      "' of strategy ", pass.plugin(), ", which ",
+  if (!absl::c_linear_search(plugin->passes(), pass.pass())) {
+    return absl::FailedPreconditionError(absl::StrCat("the Plan needs pass '", pass.pass(),
+                                                      "' of strategy ", pass.name(), ", which ",
                                                       plugin->path(), " does not have"));
   }
   strategy::PassRequest request;
-  request.set_name(pass.name());
+  request.set_name(pass.pass());
   *request.mutable_options() = pass.options();
   *request.mutable_program() = ToProto(program);
   LimitedCall call(context_, options_);
   const absl::StatusOr<std::string> result = call.Run(
-      *plugin, {absl::StrCat("`run_pass` of '", pass.name(), "'"), plugin->table().run_pass},
+      *plugin, {absl::StrCat("`run_pass` of '", pass.pass(), "'"), plugin->table().run_pass},
       request.SerializeAsString());
   if (call.WasStopped(result.status())) {
     return absl::DeadlineExceededError(
-        absl::StrCat("pass '", pass.name(), "' of strategy ", pass.plugin(), ": took too long"));
+        absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": took too long"));
   }
   ASSIGN_OR_RETURN(const std::string bytes, result);
   const auto error = [&](absl::string_view what) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pass '", pass.name(), "' of strategy ", pass.plugin(), ": ", what));
+        absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": ", what));
   };
   ProgramProto message;
   if (!message.ParseFromString(bytes)) {

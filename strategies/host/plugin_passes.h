@@ -39,7 +39,7 @@ class LoadedPasses : public PluginPasses {
   // does not return a Program; FailedPrecondition if the name or the version of the plugin differs
   // from the Plan's, or if it has no such pass; DeadlineExceeded if it takes longer than its limit,
   // or is stopped.
-  absl::StatusOr<Program> Run(const PassChoice& pass, const Program& program) override;
+  absl::StatusOr<Program> Run(const PassChoice::PluginPass& pass, const Program& program) override;
 
  private:
   absl::StatusOr<const Plugin*> Find(const std::string& name);

@@ -41,10 +41,10 @@ class PluginPassesTest : public ::testing::Test {
 
   // Runs a pass of the plugin that changes nothing in an empty Program.
   absl::Status Run(const std::string& plugin, const std::string& version) {
-    PassChoice pass;
-    pass.set_name("reorder_on_odd_ranks");
-    pass.set_plugin(plugin);
-    pass.set_plugin_version(version);
+    PassChoice::PluginPass pass;
+    pass.set_name(plugin);
+    pass.set_version(version);
+    pass.set_pass("reorder_on_odd_ranks");
     return passes_.Run(pass, Program()).status();
   }
 

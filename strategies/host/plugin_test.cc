@@ -106,9 +106,10 @@ TEST(PluginTest, TablesThatAreMalformed) {
   EXPECT_THAT(Plugin::FromTable(nullptr, "x.so").status().message(), HasSubstr("returned null"));
   TesseraStrategy table = Table();
   EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
-  table.major = 2;
-  EXPECT_THAT(TableError(table), HasSubstr("built for version 2.0 of the strategy interface, and "
-                                           "this is version 1.2"));
+  table.major = 1;
+  table.minor = 2;
+  EXPECT_THAT(TableError(table), HasSubstr("built for version 1.2 of the strategy interface, and "
+                                           "this is version 2.0"));
   table = Table();
   table.struct_size = 40;
   EXPECT_THAT(TableError(table), HasSubstr("its table has 40 bytes"));

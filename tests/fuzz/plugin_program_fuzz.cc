@@ -23,7 +23,7 @@ class ChangedPrograms : public PluginPasses {
   ChangedPrograms(comm::Input input, const KernelCatalogue& catalogue)
       : input_(input), catalogue_(catalogue) {}
 
-  absl::StatusOr<Program> Run(const PassChoice&, const Program& program) override {
+  absl::StatusOr<Program> Run(const PassChoice::PluginPass&, const Program& program) override {
     std::string bytes = ToProto(program).SerializeAsString();
     comm::Input input = input_;
     while (!input.empty()) {
@@ -66,9 +66,9 @@ Plan PlanOfPass() {
   StoreChoice& rows = *stage.add_store();
   rows.set_path("x");
   rows.set_layout("data: S(0)");
-  PassChoice& pass = *stage.add_pass();
-  pass.set_name("changed");
-  pass.set_plugin("fuzz");
+  PassChoice::PluginPass& pass = *stage.add_pass()->mutable_plugin();
+  pass.set_name("fuzz");
+  pass.set_pass("changed");
   return plan;
 }
 

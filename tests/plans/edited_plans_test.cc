@@ -58,26 +58,37 @@ std::string EditedText(std::string text, std::mt19937& random) {
 
 void EditMessage(Message& message, std::mt19937& random);
 
-// Removes, repeats or edits one of the messages of a repeated field.
+// Removes, repeats or edits one of the messages or texts of a repeated field.
 void EditRepeated(Message& message, const FieldDescriptor* field, std::mt19937& random) {
   const Reflection& reflection = *message.GetReflection();
   const int size = reflection.FieldSize(message, field);
   const int index = static_cast<int>(random() % size);
+  const bool text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   switch (random() % 8) {
     case 0:
       reflection.SwapElements(&message, field, index, size - 1);
       reflection.RemoveLast(&message, field);
       return;
     case 1:
-      reflection.AddMessage(&message, field)
-          ->CopyFrom(reflection.GetRepeatedMessage(message, field, index));
+      if (text) {
+        reflection.AddString(&message, field, reflection.GetRepeatedString(message, field, index));
+      } else {
+        reflection.AddMessage(&message, field)
+            ->CopyFrom(reflection.GetRepeatedMessage(message, field, index));
+      }
       return;
     default:
-      EditMessage(*reflection.MutableRepeatedMessage(&message, field, index), random);
+      if (text) {
+        reflection.SetRepeatedString(
+            &message, field, index,
+            EditedText(reflection.GetRepeatedString(message, field, index), random));
+      } else {
+        EditMessage(*reflection.MutableRepeatedMessage(&message, field, index), random);
+      }
   }
 }
 
-// Edits one field that is set, or sets a number or a flag that is not.
+// Edits one field that is set, or sets a number, an enumerator or a flag that is not.
 void EditMessage(Message& message, std::mt19937& random) {
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor* const field = message.GetDescriptor()->field(
@@ -85,8 +96,9 @@ void EditMessage(Message& message, std::mt19937& random) {
   constexpr int kNumbers[] = {0, 1, 2, 3, 4, -1, 9999999};
   const int number = kNumbers[random() % std::size(kNumbers)];
   if (field->is_repeated()) {
-    const bool messages = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    if (messages && reflection.FieldSize(message, field) > 0) EditRepeated(message, field, random);
+    const bool edits = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE ||
+                       field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    if (edits && reflection.FieldSize(message, field) > 0) EditRepeated(message, field, random);
     return;
   }
   switch (field->cpp_type()) {
@@ -99,6 +111,16 @@ void EditMessage(Message& message, std::mt19937& random) {
       break;
     case FieldDescriptor::CPPTYPE_INT64:
       reflection.SetInt64(&message, field, number);
+      break;
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      reflection.SetDouble(&message, field, number);
+      break;
+    case FieldDescriptor::CPPTYPE_ENUM:
+      reflection.SetEnumValue(&message, field, number);
+      break;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      if (!reflection.HasField(message, field)) break;
+      EditMessage(*reflection.MutableMessage(&message, field), random);
       break;
     case FieldDescriptor::CPPTYPE_BOOL:
       reflection.SetBool(&message, field, !reflection.GetBool(message, field));

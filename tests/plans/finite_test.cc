@@ -131,7 +131,7 @@ TEST(FiniteTest, AnInvalidShardSkipsTheUpdateOnAllRanks) {
 }
 
 TEST(FiniteTest, AnInvalidRangeOfAFlatGroupSkipsTheUpdateOnAllRanks) {
-  ExpectSkipped("group { path: 'w|v' layout: 'data: flat' }");
+  ExpectSkipped("group { path: 'w|v' over: 'data' }");
 }
 
 }  // namespace

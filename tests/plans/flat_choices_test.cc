@@ -45,29 +45,28 @@ void ExpectRight(const std::string& choices, const std::string& optimizer = "sgd
 constexpr char kSplitBatch[] = "store { path: 'tokens|targets' layout: 'a: S(0)' }";
 
 TEST(FlatChoicesTest, ANormAlongOneOfTwoFlatAxes) {
-  for (const char* layout : {"a: flat, b: flat", "b: flat, a: flat"}) {
-    const std::string group =
-        "group { path: 'blocks.*' each: true layout: '" + std::string(layout) + "' }";
-    ExpectRight("operator { path: 'update.sum_squares_6' signature: 'a: B' }" + group);
-    ExpectRight("operator { path: 'update.sum_squares_4' signature: 'b: S(0) -> P' }" + group +
+  for (const char* over : {"over: 'a' over: 'b'", "over: 'b' over: 'a'"}) {
+    const std::string group = "group { path: 'blocks.*' each: true " + std::string(over) + " }";
+    ExpectRight("compute { path: 'update.sum_squares_6' signature: 'a: B' }" + group);
+    ExpectRight("compute { path: 'update.sum_squares_4' signature: 'b: S(0) -> P' }" + group +
                 kSplitBatch);
-    ExpectRight("operator { path: 'update.sum_squares*' signature: 'a: B; b: S(0) -> P' }" + group);
+    ExpectRight("compute { path: 'update.sum_squares*' signature: 'a: B; b: S(0) -> P' }" + group);
   }
 }
 
 TEST(FlatChoicesTest, AnUpdateOfGatheredMembers) {
-  for (const char* layout : {"a: flat", "b: flat", "a: flat, b: flat"}) {
+  for (const char* over : {"over: 'a'", "over: 'b'", "over: 'a' over: 'b'"}) {
     const std::string group =
-        "group { path: 'blocks.0|ln_f' layout: '" + std::string(layout) + "' }" + kSplitBatch;
-    ExpectRight("operator { path: 'ln_f.bias.sgd_update' signature: 'a: B' }" + group);
-    ExpectRight("operator { path: 'ln_f.*.adamw_update' signature: 'b: B' }" + group, "adamw");
+        "group { path: 'blocks.0|ln_f' " + std::string(over) + " }" + kSplitBatch;
+    ExpectRight("compute { path: 'ln_f.bias.sgd_update' signature: 'a: B' }" + group);
+    ExpectRight("compute { path: 'ln_f.*.adamw_update' signature: 'b: B' }" + group, "adamw");
     ExpectRight(
-        "operator { path: 'blocks.0.*.*.*.adamw_update' signature: "
+        "compute { path: 'blocks.0.*.*.*.adamw_update' signature: "
         "'a: S(0), S(0), S(0), S(0), B, B, B, B -> S(0), S(0), S(0)' }" +
             group,
         "adamw");
     ExpectRight(
-        "operator { path: 'blocks.0.mlp.fc.bias.adamw_update' signature: 'a: B; b: B' }" + group,
+        "compute { path: 'blocks.0.mlp.fc.bias.adamw_update' signature: 'a: B; b: B' }" + group,
         "adamw", 2);
   }
 }
@@ -76,19 +75,19 @@ TEST(FlatChoicesTest, AnUpdateOfAMemberThatIsSplitUnevenly) {
   ExpectRight(
       "store { path: 'blocks.*.mlp.fc.*' layout: 'b: S(0)' }"
       "store { path: 'blocks.*.mlp.proj.weight' layout: 'b: S(1)' }"
-      "operator { path: 'blocks.0.mlp.fc.weight.adamw_update' signature: 'a: B' }"
-      "operator { path: 'blocks.1.mlp.proj.weight.adamw_update' signature: 'a: B' }"
-      "group { path: 'blocks.*' each: true layout: 'a: flat' }",
+      "compute { path: 'blocks.0.mlp.fc.weight.adamw_update' signature: 'a: B' }"
+      "compute { path: 'blocks.1.mlp.proj.weight.adamw_update' signature: 'a: B' }"
+      "group { path: 'blocks.*' each: true over: 'a' }",
       "adamw");
 }
 
 TEST(FlatChoicesTest, InitialValuesAndGradientsOfMembers) {
   ExpectRight(
-      "operator { path: 'blocks.*.mlp.fc.weight.random_normal' signature: 'a: B' }"
-      "group { path: 'blocks.*' each: true layout: 'a: flat, b: flat' }");
+      "compute { path: 'blocks.*.mlp.fc.weight.random_normal' signature: 'a: B' }"
+      "group { path: 'blocks.*' each: true over: 'a' over: 'b' }");
   ExpectRight(
-      "operator { path: 'embed.embedding.backward.add' signature: 'a: B' }"
-      "group { path: 'wte|wpe' layout: 'a: flat' }" +
+      "compute { path: 'embed.embedding.backward.add' signature: 'a: B' }"
+      "group { path: 'wte|wpe' over: 'a' }" +
       std::string(kSplitBatch));
 }
 
@@ -96,32 +95,32 @@ TEST(FlatChoicesTest, MembersThatAnotherAxisSplitsWithPartialGradients) {
   ExpectRight(
       "store { path: 'tokens|targets' layout: 'b: S(0)' }"
       "store { path: 'blocks.0.mlp.proj.weight' layout: 'b: S(0)' }"
-      "group { path: 'blocks.0.mlp' layout: 'a: flat' }");
+      "group { path: 'blocks.0.mlp' over: 'a' }");
   ExpectRight(
       "store { path: 'tokens|targets' layout: 'a: S(0), b: S(0)' }"
       "store { path: 'blocks.*.mlp.*.weight' layout: 'b: S(1)' }"
-      "group { path: 'blocks.*' each: true layout: 'a: flat' reduce: 'each micro-batch' }",
+      "group { path: 'blocks.*' each: true over: 'a' reduce: EACH_MICRO_BATCH }",
       "sgd", 2);
 }
 
 TEST(FlatChoicesTest, GradientsOfEachMicroBatchWithTensorParallelism) {
   ExpectRight(
-      "operator { path: 'blocks.*.mlp.proj.matmul' signature: 'a: S(2), S(1) -> P' }"
-      "group { path: 'blocks.*' each: true layout: 'b: flat' reduce: 'each micro-batch' }",
+      "compute { path: 'blocks.*.mlp.proj.matmul' signature: 'a: S(2), S(1) -> P' }"
+      "group { path: 'blocks.*' each: true over: 'b' reduce: EACH_MICRO_BATCH }",
       "sgd", 4);
   ExpectRight(
-      "operator { path: 'blocks.*.mlp.fc.matmul' signature: 'a: B, S(0) -> S(2)' }"
-      "operator { path: 'blocks.*.mlp.proj.matmul' signature: 'a: S(2), S(1) -> P' }"
+      "compute { path: 'blocks.*.mlp.fc.matmul' signature: 'a: B, S(0) -> S(2)' }"
+      "compute { path: 'blocks.*.mlp.proj.matmul' signature: 'a: S(2), S(1) -> P' }"
       "store { path: 'blocks.*.mlp.fc.*' layout: 'a: S(0)' }"
-      "group { path: 'blocks.*' each: true layout: 'b: flat' reduce: 'each micro-batch' }",
+      "group { path: 'blocks.*' each: true over: 'b' reduce: EACH_MICRO_BATCH }",
       "adamw", 2);
 }
 
 TEST(FlatChoicesTest, BucketsBesideGroups) {
-  const std::string buckets = "pass { name: 'bucket_gradients' cap: '4MiB' first: '1KiB' }";
+  const std::string buckets = "pass { bucket_gradients { cap_mib: 4 first_mib: 0.0009765625 } }";
   ExpectRight(
       "store { path: 'tokens|targets' layout: 'a: S(0), b: S(0)' }"
-      "group { path: 'blocks.*' each: true layout: 'b: flat' }" +
+      "group { path: 'blocks.*' each: true over: 'b' }" +
       buckets);
   Plan plan = ReadPlanFile(kHybridSharded);
   *plan.mutable_stages(0)->add_pass() = OnFour(buckets).stages(0).pass(0);
@@ -131,10 +130,9 @@ TEST(FlatChoicesTest, BucketsBesideGroups) {
 // The reference backend computes in double, so the casts round nothing.
 TEST(FlatChoicesTest, CastsOfMembers) {
   for (const char* signature : {"a: S(0) -> S(0)", "b: B", "a: S(0) -> S(0); b: S(0) -> S(0)"}) {
-    ExpectRight(
-        "operator { path: 'ln_f.weight.bf16|blocks.0.mlp.fc.*.bf16' signature: '" +
-        std::string(signature) +
-        "' } group { path: 'ln_f|blocks.0' layout: 'b: flat' } precision { parameters: 'bf16' }");
+    ExpectRight("compute { path: 'ln_f.weight.bf16|blocks.0.mlp.fc.*.bf16' signature: '" +
+                std::string(signature) +
+                "' } group { path: 'ln_f|blocks.0' over: 'b' } precision { parameters: BF16 }");
   }
 }
 
@@ -144,18 +142,17 @@ TEST(FlatChoicesTest, ThreeFlatAxes) {
   const std::string mesh =
       "mesh { name: 'a' size: 2 } mesh { name: 'b' size: 2 } mesh { name: 'c' size: 2 } ";
   const char* const kGroups[] = {
-      "group { path: 'blocks.*' each: true layout: 'a: flat, b: flat, c: flat' ",
-      "group { path: 'blocks.*|wte|ln_f' layout: 'c: flat, a: flat, b: flat' ",
+      "group { path: 'blocks.*' each: true over: 'a' over: 'b' over: 'c' ",
+      "group { path: 'blocks.*|wte|ln_f' over: 'c' over: 'a' over: 'b' ",
   };
   const char* const kSlices[] = {"",
                                  "slice { path: 'blocks.*.mlp.fc.weight' dimension: 0 count: 3 } "
                                  "slice { path: 'wte.weight' dimension: 0 count: 2 } "};
   for (const char* group : kGroups) {
-    for (const char* options :
-         {"gather: 'once' }", "gather: 'each phase' reduce: 'each micro-batch' }",
-          "gather: 'each phase over a' reduce: 'each micro-batch' }"}) {
+    for (const char* options : {"gather: ONCE }", "gather: EACH_PHASE reduce: EACH_MICRO_BATCH }",
+                                "gather: EACH_PHASE again_over: 'a' reduce: EACH_MICRO_BATCH }"}) {
       for (const char* slices : kSlices) {
-        for (const char* precision : {"", "precision { parameters: 'bf16' } "}) {
+        for (const char* precision : {"", "precision { parameters: BF16 } "}) {
           const std::string choices =
               absl::StrCat(group, options, slices, precision,
                            "store { path: 'tokens|targets' layout: 'a: S(0), c: S(0)' }");
@@ -219,8 +216,8 @@ TrainingRun ScaledTraining(const GptSizes& sizes) {
 TEST(FlatChoicesTest, AScalarThatIsComputedFromAMemberIsNone) {
   ExpectSame(ScaledTraining({.clip_norm = 0.1}),
              OnFour(absl::StrCat(kSplitBatch,
-                                 "group { path: '*' layout: 'a: flat, b: flat' } "
-                                 "operator { path: 'update.sum_squares*' signature: "
+                                 "group { path: '*' over: 'a' over: 'b' } "
+                                 "compute { path: 'update.sum_squares*' signature: "
                                  "'a: B' }")),
              {4});
 }
@@ -232,11 +229,11 @@ TEST(FlatChoicesTest, MembersWithoutDimensions) {
       for (const int micro_batches : {1, 2}) {
         const TrainingRun run = ScaledTraining(
             {.clip_norm = clip_norm, .optimizer = optimizer, .micro_batches = micro_batches});
-        for (const char* group : {"group { path: 'scale' layout: 'a: flat' }",
-                                  "group { path: 'scale|gain' layout: 'b: flat, a: flat' }",
-                                  "group { path: '*' layout: 'a: flat, b: flat' }",
-                                  "group { path: '*' layout: 'a: flat' reduce: 'each micro-batch' }"
-                                  "precision { parameters: 'bf16' }"}) {
+        for (const char* group : {"group { path: 'scale' over: 'a' }",
+                                  "group { path: 'scale|gain' over: 'b' over: 'a' }",
+                                  "group { path: '*' over: 'a' over: 'b' }",
+                                  "group { path: '*' over: 'a' reduce: EACH_MICRO_BATCH }"
+                                  "precision { parameters: BF16 }"}) {
           SCOPED_TRACE(absl::StrCat(optimizer, " ", clip_norm, " ", micro_batches, group));
           ExpectSame(
               run,

@@ -59,10 +59,10 @@ Plan PlanOf(int data, int model, const std::string& choices) {
 // Splits the MLP's hidden units over the axis `model`.
 constexpr char kMlpSplit[] = R"(
   store { path: 'blocks.*.mlp.fc.*' layout: 'model: S(0)' }
-  operator { path: 'blocks.*.mlp.fc.matmul' signature: 'model: B, S(0) -> S(2)' }
+  compute { path: 'blocks.*.mlp.fc.matmul' signature: 'model: B, S(0) -> S(2)' }
   store { path: 'blocks.*.mlp.proj.weight' layout: 'model: S(1)' }
-  operator { path: 'blocks.*.mlp.proj.matmul' signature: 'model: S(2), S(1) -> P' }
-  group { path: 'blocks.*' each: true layout: 'data: flat' })";
+  compute { path: 'blocks.*.mlp.proj.matmul' signature: 'model: S(2), S(1) -> P' }
+  group { path: 'blocks.*' each: true over: 'data' })";
 
 // Fully sharded tensor parallel training.
 Plan ShardedTensorParallel(int data, int model) {
@@ -74,7 +74,7 @@ Plan ShardedTensorParallel(int data, int model) {
     GroupChoice& group = *stage.add_group();
     group.set_path(path);
     group.set_each(std::string(path) == "blocks.*");
-    group.set_layout("data: flat");
+    group.add_over("data");
   }
   return plan;
 }
@@ -91,7 +91,7 @@ void ExpectSame(const TrainingRun& run, const Plan& plan, int ranks, double tole
 TEST(FlatGroupsTest, AMemberThatAnotherAxisSplitsDrawsTheNumbersOfOneProcess) {
   const Plan plan = PlanOf(2, 2,
                            "store { path: 'blocks.*.mlp.fc.weight' layout: 'model: S(0)' }"
-                           "group { path: 'blocks.*' each: true layout: 'data: flat' }");
+                           "group { path: 'blocks.*' each: true over: 'data' }");
   ExpectSame(Gpt({}), plan, 4);
 }
 

@@ -55,7 +55,7 @@ blocks.1.attn.qkv.matmul.backward.matmul_1: data: S(0), S(0) -> P
 update.all_finite: data: B
 )");
   // One token is the same on every rank.
-  for (const OperatorChoice& choice : plan.stages(0).parts(kGeneratePart).operator_()) {
+  for (const ComputeChoice& choice : plan.stages(0).parts(kGeneratePart).compute()) {
     EXPECT_EQ(choice.signature(), "data: B") << choice.path();
   }
 }
@@ -66,7 +66,7 @@ TEST(GptPlansTest, FullySharded) {
   ASSERT_EQ(plan.stages(0).group_size(), 3);
   EXPECT_EQ(plan.stages(0).group(1).path().substr(0, 38), "blocks.1.ln1.weight|blocks.1.ln1.bias|");
   int flat = 0;
-  for (const OperatorChoice& choice : plan.stages(0).parts(kTrainPart).operator_()) {
+  for (const ComputeChoice& choice : plan.stages(0).parts(kTrainPart).compute()) {
     if (choice.signature() == "data: flat") ++flat;
   }
   EXPECT_EQ(flat, 2 * 28);  // each parameter's norm and update
@@ -165,16 +165,16 @@ TEST(GptPlansTest, APlanOfManyLayersIsCompletedInTime) {
     mesh { name: "data" size: 8 } mesh { name: "model" }
     store { path: "tokens|targets" layout: "data: S(0)" }
     store { path: "blocks.*.mlp.fc.*" layout: "model: S(0)" }
-    operator { path: "blocks.*.mlp.fc.matmul" signature: "model: B, S(0) -> S(2)" }
+    compute { path: "blocks.*.mlp.fc.matmul" signature: "model: B, S(0) -> S(2)" }
     store { path: "blocks.*.mlp.proj.weight" layout: "model: S(1)" }
-    operator { path: "blocks.*.mlp.proj.matmul" signature: "model: S(2), S(1) -> P" }
+    compute { path: "blocks.*.mlp.proj.matmul" signature: "model: S(2), S(1) -> P" }
   })text");
   for (int layers : {12, 96}) {
     const std::vector<Graph> graphs = RecordGpt(layers, 96, 128, 1536);
     const absl::Time start = absl::Now();
     const Plan plan = Completed(open, graphs, 64);
     const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
-    const int ops = plan.stages(0).parts(kTrainPart).operator__size();
+    const int ops = plan.stages(0).parts(kTrainPart).compute_size();
     std::cout << layers << " layers, " << ops << " training ops: " << seconds << " s\n";
     EXPECT_LT(seconds, 5);  // generous: for a busy machine, and for sanitizers
   }
@@ -211,9 +211,9 @@ TEST(GptPlansTest, AGroupOfManyBlocksIsPlannedInTime) {
   const Plan open = ParsePlan(R"text(stages {
     mesh { name: "data" }
     store { path: "tokens|targets" layout: "data: S(0)" }
-    group { path: "wte|wpe|blocks|ln_f" layout: "data: flat" }
-    pass { name: "prefetch_gathers" }
-    pass { name: "limit_gathers" }
+    group { path: "wte|wpe|blocks|ln_f" over: "data" }
+    pass { prefetch_gathers {} }
+    pass { limit_gathers {} }
     parts { graph: "train" micro_batches: 4 }
   })text");
   for (int layers : {12, 96}) {

@@ -47,14 +47,14 @@ TEST(LayoutsTrainingTest, StoresInUnitsAndInAnotherOrder) {
     SCOPED_TRACE(layout);
     const std::string stores = Store("wpe.weight", layout);
     ExpectSame(AdamwGpt(), PlanOf(kTwoByTwo, stores), {4});
-    ExpectSame(AdamwGpt(), PlanOf(kTwoByTwo, stores + "pass { name: 'offload' }"), {4});
+    ExpectSame(AdamwGpt(), PlanOf(kTwoByTwo, stores + "pass { offload {} }"), {4});
   }
 }
 
 TEST(LayoutsTrainingTest, StateThatIsLaidOutOtherwiseThanItsParameter) {
   for (const char* layout : {"a: S(1, 2)", "a: S(0, 4)", "a: S(0, 3)", "a: S(1, 16)", "B"}) {
     for (const char* state : {"B", "a: S(0)", "a: S(0, 4)", "a: S(1, 3)"}) {
-      for (const char* pass : {"", "pass { name: 'offload' }"}) {
+      for (const char* pass : {"", "pass { offload {} }"}) {
         SCOPED_TRACE(absl::StrCat(layout, " with state ", state, pass));
         const std::string stores = Store("wpe.weight", layout) +
                                    Store("wpe.weight.adam_m|wpe.weight.adam_v", state) + pass;
@@ -68,9 +68,9 @@ TEST(LayoutsTrainingTest, StateThatIsLaidOutOtherwiseThanItsParameter) {
 // other units, which hold the same elements.
 TEST(LayoutsTrainingTest, SplitsThatHoldTheSameElements) {
   const char kReshaped[] = R"text(
-    operator { path: "blocks.0.attn.qkv.reshape" signature: "a: S(0) -> S(0, 24); b: S(3) -> S(1)" }
-    operator { path: "blocks.0.attn.qkv.matmul" signature: "b: B" }
-    operator { path: "blocks.0.attn.qkv.add" signature: "a: S(0), B -> S(0); b: S(0), B -> S(0)" }
+    compute { path: "blocks.0.attn.qkv.reshape" signature: "a: S(0) -> S(0, 24); b: S(3) -> S(1)" }
+    compute { path: "blocks.0.attn.qkv.matmul" signature: "b: B" }
+    compute { path: "blocks.0.attn.qkv.add" signature: "a: S(0), B -> S(0); b: S(0), B -> S(0)" }
   )text";
   const TrainingRun run = SmallGpt({.heads = 2, .head_dim = 8});
   ExpectSame(run, PlanOf(kTwoByTwo, kReshaped), {4});
@@ -79,7 +79,7 @@ TEST(LayoutsTrainingTest, SplitsThatHoldTheSameElements) {
 // Of 7 words over 2 x 3 ranks some ranks hold none, and neither do their neighbours along an axis.
 TEST(LayoutsTrainingTest, LogSumExpOverEmptyPartsOfTheVocabulary) {
   const char kVocabulary[] = R"text(
-    operator { path: "loss.linear_log_sum_exp"
+    compute { path: "loss.linear_log_sum_exp"
                signature: "a: B, S(0), B -> P(lse), P; b: B, S(0), B -> P(lse), P" } )text";
   const std::string mesh = "mesh { name: 'a' size: 2 } mesh { name: 'b' }";
   for (const int vocabulary : {2, 5, 7}) {
@@ -95,7 +95,7 @@ TEST(LayoutsTrainingTest, LogSumExpOverEmptyPartsOfTheVocabulary) {
 // The refusal names the value, the layouts, and what to change.
 TEST(LayoutsTrainingTest, AValueThatCannotBeBroughtToALayoutIsNamed) {
   const char kMaxima[] =
-      "operator { path: 'loss.maximum' signature: 'a: P(max), P(max) -> P(max)' }";
+      "compute { path: 'loss.maximum' signature: 'a: P(max), P(max) -> P(max)' }";
   const auto result = Train(AdamwGpt(), PlanOf("mesh { name: 'a' }", kMaxima), 2);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
@@ -111,7 +111,7 @@ TEST(LayoutsTrainingTest, AValueThatCannotBeBroughtToALayoutIsNamed) {
 // A value that is a sum along one axis and a minimum along another has no meaning.
 TEST(LayoutsTrainingTest, AValueThatIsPartialInTwoWaysIsRefusedByName) {
   const char kMixed[] =
-      "operator { path: 'blocks.0.attn.qkv.reshape' signature: 'a: P(max) -> P(max); b: P -> P' }";
+      "compute { path: 'blocks.0.attn.qkv.reshape' signature: 'a: P(max) -> P(max); b: P -> P' }";
   const auto result = Train(AdamwGpt(), PlanOf(kTwoByTwo, kMixed), 4);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);

@@ -81,7 +81,7 @@ absl::Status RunRank(comm::World& world, const Plan& plan, int64_t row) {
 TEST(LossScaleTest, AnOverflowOnOneRankSkipsTheStepOnAll) {
   const Plan plan = ParsePlan(R"(stages {
       mesh { name: 'data' }
-      precision { parameters: 'f16' reduction: 'f16' }
+      precision { parameters: F16 reduction: F16 }
       store { path: 'w' layout: 'data: S(0)' } })");
   for (const int64_t row : {int64_t{0}, kRows - 1}) {
     const auto statuses = comm::RunFake({.ranks = kRanks, .seed = 5}, [&](comm::World& world) {

@@ -97,10 +97,10 @@ Plan FullySharded(int in_flight) {
   Plan plan = ReadPlanFile(kFullySharded);
   Stage& stage = *plan.mutable_stages(0);
   stage.clear_pass();
-  stage.MergeFrom(ParsePlan("stages { pass { name: 'prefetch_gathers' distance: 5 } }").stages(0));
+  stage.MergeFrom(ParsePlan("stages { pass { prefetch_gathers { distance: 5 } } }").stages(0));
   if (in_flight == 0) return plan;
-  stage.MergeFrom(ParsePlan("stages { pass { name: 'limit_gathers' in_flight: " +
-                            std::to_string(in_flight) + " } }")
+  stage.MergeFrom(ParsePlan("stages { pass { limit_gathers { in_flight: " +
+                            std::to_string(in_flight) + " } } }")
                       .stages(0));
   return plan;
 }

@@ -17,19 +17,19 @@ constexpr char kSplitBatch[] = "store { path: 'tokens|targets' layout: 'data: S(
 
 // Returns choices that make each layer a group, split over `axis`.
 std::string Groups(const std::string& axis) {
-  return "group { path: 'layers.*' each: true layout: '" + axis +
-         ": flat' } group { path: 'embed|head' layout: '" + axis +
-         ": flat' } pass { name: 'prefetch_gathers' } pass { name: 'limit_gathers' }";
+  return "group { path: 'layers.*' each: true over: '" + axis +
+         "' } group { path: 'embed|head' over: '" + axis +
+         "' } pass { prefetch_gathers {} } pass { limit_gathers {} }";
 }
 
 // Splits the first layer by its units, the second one by its inputs, and the vocabulary.
 constexpr char kTensorParallelMlp[] = R"text(
   store { path: "layers.0.*" layout: "model: S(0)" }
-  operator { path: "layers.0.matmul" signature: "model: B, S(0) -> S(1)" }
+  compute { path: "layers.0.matmul" signature: "model: B, S(0) -> S(1)" }
   store { path: "layers.1.weight" layout: "model: S(1)" }
-  operator { path: "layers.1.matmul" signature: "model: S(1), S(1) -> P" }
+  compute { path: "layers.1.matmul" signature: "model: S(1), S(1) -> P" }
   store { path: "head.weight" layout: "model: S(0)" }
-  operator { path: "loss.linear_log_sum_exp" signature: "model: B, S(0), B -> P(lse), P" }
+  compute { path: "loss.linear_log_sum_exp" signature: "model: B, S(0), B -> P(lse), P" }
 )text";
 
 TEST(MlpTrainingTest, DataParallel) { ExpectSame(SmallMlp(), kDataParallel, {2, 4, 8}); }

@@ -22,13 +22,17 @@
 namespace tessera {
 namespace {
 
-constexpr char kAll[] = "parameters|gradients|optimizer state";
+using Tensors = std::vector<PassChoice::Offload::Tensors>;
 
-Plan Offloaded(Plan plan, const std::string& tensors, int distance = 1) {
+constexpr auto kParameters = PassChoice::Offload::PARAMETERS;
+constexpr auto kGradients = PassChoice::Offload::GRADIENTS;
+constexpr auto kOptimizerState = PassChoice::Offload::OPTIMIZER_STATE;
+const Tensors kAll = {kParameters, kGradients, kOptimizerState};
+
+Plan Offloaded(Plan plan, const Tensors& tensors, int distance = 1) {
   Stage& stage = plan.stages_size() > 0 ? *plan.mutable_stages(0) : *plan.add_stages();
-  PassChoice& pass = *stage.add_pass();
-  pass.set_name("offload");
-  pass.set_tensors(tensors);
+  PassChoice::Offload& pass = *stage.add_pass()->mutable_offload();
+  for (const auto each : tensors) pass.add_tensors(each);
   pass.set_distance(distance);
   return plan;
 }
@@ -53,12 +57,13 @@ TrainingRun SmallRun(const GptSizes& sizes) {
 // Trains with the Plan, and with tensors offloaded: bits are the same, and memory is used as
 // planned.
 void ExpectSameBits(const TrainingRun& run, const Plan& plan, int ranks,
-                    const std::vector<std::string>& tensors = {kAll}, int distance = 1) {
+                    const std::vector<Tensors>& tensors = {kAll}, int distance = 1) {
   const auto expected = Train(run, plan, ranks);
   ASSERT_TRUE(expected.ok()) << expected.status();
-  for (const std::string& each : tensors) {
-    SCOPED_TRACE(each + " on " + std::to_string(ranks));
-    const auto result = Train(run, Offloaded(plan, each, distance), ranks);
+  for (const Tensors& each : tensors) {
+    const Plan offloaded = Offloaded(plan, each, distance);
+    SCOPED_TRACE(offloaded.ShortDebugString() + " on " + std::to_string(ranks));
+    const auto result = Train(run, offloaded, ranks);
     ASSERT_TRUE(result.ok()) << result.status();
     const Difference difference = Compare(*expected, *result);
     EXPECT_EQ(difference.relative, 0) << difference.where;
@@ -67,8 +72,8 @@ void ExpectSameBits(const TrainingRun& run, const Plan& plan, int ranks,
 
 TEST(OffloadTest, OneProcess) {
   const TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
-  ExpectSameBits(run, Plan(), 1, {"parameters", "gradients", "optimizer state", kAll});
-  ExpectSameBits(run, WithPart(Plan(), 2, /*recompute=*/true), 1, {kAll, "gradients"});
+  ExpectSameBits(run, Plan(), 1, {{kParameters}, {kGradients}, {kOptimizerState}, kAll});
+  ExpectSameBits(run, WithPart(Plan(), 2, /*recompute=*/true), 1, {kAll, {kGradients}});
 }
 
 TEST(OffloadTest, AnyDistance) {
@@ -83,7 +88,7 @@ TEST(OffloadTest, DataParallel) {
   const TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
   const Plan plan = ReadPlanFile(kDataParallel);
   for (const int ranks : {2, 4}) {
-    ExpectSameBits(run, plan, ranks, {"parameters", "gradients", "optimizer state", kAll});
+    ExpectSameBits(run, plan, ranks, {{kParameters}, {kGradients}, {kOptimizerState}, kAll});
     ExpectSameBits(run, WithPart(plan, 2, /*recompute=*/true), ranks);
   }
 }
@@ -92,7 +97,7 @@ TEST(OffloadTest, FullySharded) {
   const TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
   const Plan plan = ReadPlanFile(kFullySharded);
   for (const int ranks : {2, 4}) {
-    ExpectSameBits(run, plan, ranks, {"parameters", "gradients", "optimizer state", kAll});
+    ExpectSameBits(run, plan, ranks, {{kParameters}, {kGradients}, {kOptimizerState}, kAll});
     ExpectSameBits(run, WithPart(plan, 2, /*recompute=*/true), ranks);
   }
 }
@@ -109,7 +114,7 @@ TEST(OffloadTest, OddSizesUnderAllPlans) {
 
 TEST(OffloadTest, Bf16) {
   Plan plan = ReadPlanFile(kFullySharded);
-  plan.mutable_stages(0)->mutable_precision()->set_parameters("bf16");
+  plan.mutable_stages(0)->mutable_precision()->set_parameters(TypeProto::BF16);
   ExpectSameBits(SmallRun({.clip_norm = 0.5, .optimizer = "adamw"}), plan, 2);
 }
 
@@ -154,11 +159,13 @@ TEST(OffloadTest, DeviceMemoryFallsByWhatIsOffloaded) {
     Plan plan = ReadPlanFile(file);
     // A bucket is copied at once, and is a small part of all gradients.
     for (PassChoice& pass : *plan.mutable_stages(0)->mutable_pass()) {
-      if (pass.name() == "bucket_gradients") pass.set_cap("64KiB"), pass.set_first("64KiB");
+      if (!pass.has_bucket_gradients()) continue;
+      pass.mutable_bucket_gradients()->set_cap_mib(1.0 / 16);
+      pass.mutable_bucket_gradients()->set_first_mib(1.0 / 16);
     }
     const CompiledRun without = Compiled(plan, 2);
     EXPECT_EQ(HostBytes(without), 0);
-    const CompiledRun optimizer = Compiled(Offloaded(plan, "optimizer state"), 2);
+    const CompiledRun optimizer = Compiled(Offloaded(plan, {kOptimizerState}), 2);
     // Both moments of the parameters that are updated, of those before and of those after them.
     const int64_t staged = 3 * 2 * LargestStateBytes(without);
     EXPECT_LE(DeviceBytes(optimizer), DeviceBytes(without) - HostBytes(optimizer) + staged);
@@ -180,7 +187,7 @@ TEST(OffloadTest, DeviceMemoryFallsByWhatIsOffloaded) {
 // The gradients of a micro-batch stay on the host until those of later ones are added.
 TEST(OffloadTest, GradientsOfMicroBatchesWaitOnTheHost) {
   const Plan plan = WithPart(Plan(), 4, /*recompute=*/false);
-  const CompiledRun without = Compiled(plan, 1), with = Compiled(Offloaded(plan, "gradients"), 1);
+  const CompiledRun without = Compiled(plan, 1), with = Compiled(Offloaded(plan, {kGradients}), 1);
   std::cout << DeviceBytes(without) << " -> " << DeviceBytes(with) << " host " << HostBytes(with)
             << "\n";
   EXPECT_LT(DeviceBytes(with), DeviceBytes(without));
@@ -196,13 +203,13 @@ TEST(OffloadTest, AGroupOfWhichAStepUpdatesSomeMembersIsRefused) {
   graph.SetState("first", Add(first, first));
   const Plan plan = ParsePlan(R"(stages {
     mesh { name: "data" }
-    group { path: "first|second" layout: "data: flat" }
+    group { path: "first|second" over: "data" }
   })");
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   const auto compiled = CompileRun({graph}, plan, *backend, 2, nullptr);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   const absl::Status refused =
-      CompileRun({graph}, Offloaded(plan, "parameters"), *backend, 2, nullptr).status();
+      CompileRun({graph}, Offloaded(plan, {kParameters}), *backend, 2, nullptr).status();
   EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
   EXPECT_EQ(refused.message(),
             "pass 'offload': program 'train' updates 1 of the 2 members of the group of first; a "

@@ -42,18 +42,18 @@ void ExpectNear(const GptSizes& sizes, const std::string& plan) {
 }
 
 // Returns a Plan of docs/plans in bf16.
-Plan InBf16(const std::string& file, const std::string& reduction) {
+Plan InBf16(const std::string& file, TypeProto::DType reduction) {
   Plan plan = ReadPlanFile(file);
   PrecisionChoice& precision = *plan.mutable_stages(0)->mutable_precision();
-  precision.set_parameters("bf16");
+  precision.set_parameters(TypeProto::BF16);
   precision.set_reduction(reduction);
   return plan;
 }
 
 TEST(PrecisionTrainingTest, EveryDTypeOfParametersAndReduction) {
   for (const char* precision :
-       {"parameters: 'bf16'", "parameters: 'bf16' reduction: 'bf16'", "reduction: 'bf16'",
-        "parameters: 'bf16' in_f32: 'ln_f.*|blocks.*.ln1.*|blocks.0.mlp.*'"}) {
+       {"parameters: BF16", "parameters: BF16 reduction: BF16", "reduction: BF16",
+        "parameters: BF16 in_f32: 'ln_f.*|blocks.*.ln1.*|blocks.0.mlp.*'"}) {
     ExpectNear({}, std::string("stages { precision { ") + precision + " } }");
   }
 }
@@ -64,7 +64,7 @@ TEST(PrecisionTrainingTest, TrainsAsInDouble) {
   const auto exact = Train(in_double, Plan(), 1);
   ASSERT_TRUE(exact.ok()) << exact.status();
   const auto result = Train(OnCpu(SmallGpt({}), in_double.steps),
-                            ParsePlan("stages { precision { parameters: 'bf16' } }"), 1);
+                            ParsePlan("stages { precision { parameters: BF16 } }"), 1);
   ASSERT_TRUE(result.ok()) << result.status();
   const Difference states =
       Compare({.outputs = {}, .states = exact->states}, {.outputs = {}, .states = result->states});
@@ -77,14 +77,14 @@ TEST(PrecisionTrainingTest, WithClippingAndAdamw) {
   sizes.clip_norm = 0.1;
   sizes.optimizer = "adamw";
   sizes.untied_head = true;
-  ExpectNear(sizes, "stages { precision { parameters: 'bf16' reduction: 'bf16' } }");
+  ExpectNear(sizes, "stages { precision { parameters: BF16 reduction: BF16 } }");
 }
 
 TEST(PrecisionTrainingTest, WithMicroBatchesRecomputationAndSlices) {
-  for (const char* reduction : {"f32", "bf16"}) {
+  for (const char* reduction : {"F32", "BF16"}) {
     ExpectNear({}, std::string(R"(stages {
-        precision { parameters: 'bf16' reduction: ')") +
-                       reduction + R"(' }
+        precision { parameters: BF16 reduction: )") +
+                       reduction + R"( }
         slice { path: 'wte.weight' count: 3 }
         slice { path: 'blocks.*.mlp.fc.weight' count: 2 }
         parts { graph: 'train' micro_batches: 2 recompute: 'blocks.0' recompute: 'blocks.1' } })");
@@ -96,20 +96,20 @@ TEST(PrecisionTrainingTest, WithMicroBatchesRecomputationAndSlices) {
 TEST(PrecisionRanksTest, EveryPlanIsNearOneProcess) {
   for (const char* file : kAllPlans) {
     for (const int ranks : {2, 4}) {
-      for (const char* reduction : {"f32", "bf16"}) {
+      for (const auto reduction : {TypeProto::F32, TypeProto::BF16}) {
         ExpectNear({}, InBf16(file, reduction), ranks);
         if (HasFatalFailure()) return;
       }
     }
   }
   for (const char* file : {kDataParallel, kFullySharded}) {
-    ExpectNear({}, InBf16(file, "bf16"), 1);
-    ExpectNear(OddSizes(), InBf16(file, "bf16"), 3);
+    ExpectNear({}, InBf16(file, TypeProto::BF16), 1);
+    ExpectNear(OddSizes(), InBf16(file, TypeProto::BF16), 3);
   }
 }
 
 TEST(PrecisionRanksTest, WithMicroBatchesRecomputationAndSlices) {
-  for (const char* reduction : {"f32", "bf16"}) {
+  for (const auto reduction : {TypeProto::F32, TypeProto::BF16}) {
     for (const char* file : {kDataParallel, kFullySharded}) {
       Plan plan = InBf16(file, reduction);
       Stage& stage = *plan.mutable_stages(0);
@@ -134,8 +134,8 @@ TEST(PrecisionRanksTest, GathersAndReductionsMoveHalfTheBytes) {
     return result.ok() ? result->traffic : comm::Traffic();
   };
   const comm::Traffic full = traffic(ReadPlanFile(kFullySharded));
-  const comm::Traffic half = traffic(InBf16(kFullySharded, "bf16"));
-  const comm::Traffic mixed = traffic(InBf16(kFullySharded, "f32"));
+  const comm::Traffic half = traffic(InBf16(kFullySharded, TypeProto::BF16));
+  const comm::Traffic mixed = traffic(InBf16(kFullySharded, TypeProto::F32));
   const auto gather = static_cast<size_t>(CollectiveOperation::kAllGather);
   const auto reduce = static_cast<size_t>(CollectiveOperation::kReduceScatter);
   ASSERT_GT(full[gather].bytes_sent, 0);
@@ -153,7 +153,7 @@ TEST(PrecisionRanksTest, DataParallelReducesInFewerBits) {
   Plan plan = ReadPlanFile(kDataParallel);
   const auto full = Train(OnCpu(SmallGpt({}), 1), plan, 2);
   ASSERT_TRUE(full.ok()) << full.status();
-  plan.mutable_stages(0)->mutable_precision()->set_reduction("bf16");
+  plan.mutable_stages(0)->mutable_precision()->set_reduction(TypeProto::BF16);
   ExpectNear({}, plan, 2);
   const auto half = Train(OnCpu(SmallGpt({}), 1), plan, 2);
   ASSERT_TRUE(half.ok()) << half.status();

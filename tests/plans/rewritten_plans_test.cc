@@ -174,7 +174,7 @@ TEST_F(RewrittenPlansTest, EachCopyIsComputedAsItsOrigin) {
   ForEach([&](const Setting&, const LaidOut& laid_out, int g, const RewrittenGraph& rewritten) {
     const PlanPart& part = laid_out.plan.stages(0).parts(g);
     std::map<std::string, std::string> planned;
-    for (const OperatorChoice& choice : part.operator_()) {
+    for (const ComputeChoice& choice : part.compute()) {
       planned[choice.path()] = choice.signature();
     }
     for (size_t i = 0; i < rewritten.graph.ops().size(); ++i) {

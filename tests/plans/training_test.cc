@@ -96,7 +96,7 @@ TEST(TrainingTest, AllPlansWithMicroBatchesAndRecomputation) {
 // Returns the Plan with gradients reduced after each micro-batch; each rank accumulates its shards.
 Plan ReducedEachMicroBatch(Plan plan) {
   for (GroupChoice& group : *plan.mutable_stages(0)->mutable_group()) {
-    group.set_reduce("each micro-batch");
+    group.set_reduce(GroupChoice::EACH_MICRO_BATCH);
   }
   return plan;
 }
@@ -118,17 +118,17 @@ constexpr char kFlatOverTwoAxes[] = R"plan(
     mesh { name: "host" size: 2 }
     mesh { name: "core" }
     store { path: "tokens|targets" layout: "host: S(0), core: S(0)" }
-    group { path: "blocks.*" each: true layout: "core: flat, host: flat" $0 }
-    group { path: "wte|wpe|ln_f" layout: "core: flat, host: flat" gather: "once" }
-    pass { name: "prefetch_gathers" distance: 1 }
-    pass { name: "limit_gathers" in_flight: 2 }
+    group { path: "blocks.*" each: true over: "core" over: "host" $0 }
+    group { path: "wte|wpe|ln_f" over: "core" over: "host" gather: ONCE }
+    pass { prefetch_gathers { distance: 1 } }
+    pass { limit_gathers { in_flight: 2 } }
   })plan";
 
 TEST(TrainingTest, GroupsThatAreFlatOverTwoAxes) {
   for (const char* group :
-       {"gather: 'each phase'", "gather: 'once'", "gather: 'each phase over core'",
-        "gather: 'each phase over core' reduce: 'each micro-batch'", "block: 'row'",
-        "block: '7'"}) {
+       {"gather: EACH_PHASE", "gather: ONCE", "gather: EACH_PHASE again_over: 'core'",
+        "gather: EACH_PHASE again_over: 'core' reduce: EACH_MICRO_BATCH", "split_at_rows: true",
+        "split_at_multiples_of: 7"}) {
     SCOPED_TRACE(group);
     Plan plan;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -187,7 +187,8 @@ TEST(TrainingTest, FullyShardedGivesTheBitsOfDataParallel) {
 
 // Returns the states after a run on 2 ranks under a Plan of docs/plans, with its passes and the
 // time of its gathers replaced by the arguments.
-auto StatesWith(const std::string& file, absl::string_view passes, const char* gather = "") {
+auto StatesWith(const std::string& file, absl::string_view passes,
+                GroupChoice::Gather gather = GroupChoice::GATHER_UNSET) {
   Plan plan = ReadPlanFile(file);
   Stage& stage = *plan.mutable_stages(0);
   for (GroupChoice& group : *stage.mutable_group()) group.set_gather(gather);
@@ -206,8 +207,8 @@ TEST(TrainingTest, BucketsChangeNoBits) {
   const auto states = StatesWith(kDataParallel, "");
   EXPECT_GT(states.size(), 4u);
   for (const char* pass :
-       {"pass { name: 'bucket_gradients' cap: '1' }", "pass { name: 'bucket_gradients' }",
-        "pass { name: 'bucket_gradients' cap: '2KiB' first: '512' }"}) {
+       {"pass { bucket_gradients { cap_mib: 1e-6 } }", "pass { bucket_gradients {} }",
+        "pass { bucket_gradients { cap_mib: 0.001953125 first_mib: 0.00048828125 } }"}) {
     EXPECT_EQ(StatesWith(kDataParallel, pass), states) << pass;
   }
 }
@@ -215,15 +216,15 @@ TEST(TrainingTest, BucketsChangeNoBits) {
 TEST(TrainingTest, WhenParametersAreGatheredChangesNoBits) {
   const auto states = StatesWith(kFullySharded, "");
   EXPECT_GT(states.size(), 4u);
-  for (const char* passes : {"pass { name: 'prefetch_gathers' distance: 3 }",
-                             "pass { name: 'limit_gathers' in_flight: 1 }",
-                             "pass { name: 'prefetch_gathers' } pass { name: 'limit_gathers' }",
-                             "pass { name: 'prefetch_gathers' distance: 5 } pass { name: "
-                             "'limit_gathers' in_flight: 3 }"}) {
+  for (const char* passes :
+       {"pass { prefetch_gathers { distance: 3 } }", "pass { limit_gathers { in_flight: 1 } }",
+        "pass { prefetch_gathers {} } pass { limit_gathers {} }",
+        "pass { prefetch_gathers { distance: 5 } } "
+        "pass { limit_gathers { in_flight: 3 } }"}) {
     EXPECT_EQ(StatesWith(kFullySharded, passes), states) << passes;
   }
-  EXPECT_EQ(StatesWith(kFullySharded, "", "once"), states);
-  EXPECT_EQ(StatesWith(kFullySharded, "pass { name: 'prefetch_gathers' }", "once"), states);
+  EXPECT_EQ(StatesWith(kFullySharded, "", GroupChoice::ONCE), states);
+  EXPECT_EQ(StatesWith(kFullySharded, "pass { prefetch_gathers {} }", GroupChoice::ONCE), states);
 }
 
 }  // namespace

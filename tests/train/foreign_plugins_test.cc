@@ -33,8 +33,8 @@ std::vector<std::string> With(std::vector<std::string> flags,
 
 // Returns the stage of a Plan with a pass of this plugin.
 std::string StageOf(const std::string& plugin) {
-  return "mesh { name: \"data\" } pass { name: \"keep\" plugin: \"" + plugin +
-         "\" plugin_version: \"1.0\" }";
+  return "mesh { name: \"data\" } pass { plugin { name: \"" + plugin +
+         "\" version: \"1.0\" pass: \"keep\" } }";
 }
 
 // A working directory in which someone has put the library under several names.
@@ -173,7 +173,7 @@ TEST_F(ForeignPluginsTest, AnInstalledPluginOfAPlanIsLoadedAndNamed) {
   };
   train("made", {"--strategy=helper", "--dump=plan"});
   const std::string plan = here_ + "/made/dump/plan.textproto";
-  EXPECT_THAT(ReadFile(plan), HasSubstr("plugin: \"helper\""));
+  EXPECT_THAT(ReadFile(plan), HasSubstr("name: \"helper\""));
   fs::remove(here_ + "/mark");
   train("replayed", {"--plan=" + plan});
   EXPECT_EQ(Field(here_ + "/replayed", "loss"), Field(here_ + "/made", "loss"));
@@ -189,8 +189,8 @@ TEST_F(ForeignPluginsTest, AnInstalledPluginOfAPlanIsLoadedAndNamed) {
   EXPECT_EQ(CountOf(note, planned.out), 1) << planned.out;
   // Another version is not that of the Plan.
   std::string text = ReadFile(plan);
-  const std::string version = "plugin_version: \"1.0\"";
-  WriteFile(plan, text.replace(text.find(version), version.size(), "plugin_version: \"2.0\""));
+  const std::string version = "version: \"1.0\"";
+  WriteFile(plan, text.replace(text.find(version), version.size(), "version: \"2.0\""));
   ExpectOneError(
       RunProgram(GptProgram(), Tiny({"--nproc=2", "--out=run", "--plan=" + plan}), options_),
       "the Plan was made with version '2.0' of strategy helper");

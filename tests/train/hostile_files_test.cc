@@ -180,14 +180,16 @@ TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
     const char* after;
     const char* part;
   } cases[] = {
-      {"format: 1", "format: 99",
-       "plan.textproto: the Plan has format 99; this version reads format 1"},
+      {"format: 2", "format: 99",
+       "plan.textproto: the Plan has format 99; this version reads format 2"},
       {"micro_batches: 1", "micro_batches: -1", "has micro_batches: -1; it must be at least 1"},
-      {"name: \"fuse\"", "name: \"confuse\"", "'confuse'"},
+      {"passes: \"fuse\"", "passes: \"confuse\"", "'confuse'"},
+      {"passes: \"fuse\"", "passes { name: \"fuse\" }",
+       "'passes' is of Plan format 1: write passes: \"fuse\""},
       {"graph: \"train\"", "graph: \"\"",
        "plan.textproto: the Plan has a part that names no graph"},
-      {"format: 1", "formats: 1", "plan.textproto: is no plan: line 1: "},
-      {"format: 1", "stages { mesh { } } format: 1", "this version runs one"},
+      {"format: 2", "formats: 2", "plan.textproto: is no Plan: line 1: "},
+      {"format: 2", "stages { mesh { } } format: 2", "this version runs one"},
       // Regression: the nearest path was searched for letter by letter.
       {"stages {", long_slice.c_str(), "slice"},
       // Regression: the name was printed unshortened, in a line of megabytes.
@@ -218,7 +220,7 @@ TEST_F(HostileFilesTest, APlanThatNoCheckpointCouldHold) {
                   path + ": a Plan has at most 16.0 MiB");
   }
   // A file with a comment of that length is accepted, because its Plan can be saved.
-  WriteFile(file, "format: 1 # " + std::string(15 << 20, '#'));
+  WriteFile(file, "format: 2 # " + std::string(15 << 20, '#'));
   EXPECT_EQ(RunProgram(GptProgram(), Tiny({"--plan=" + file, "--plan_only"})).code, 0);
 }
 

@@ -37,14 +37,12 @@ OptimizerConfig GradientDescent(OptimizerConfig config) {
   return config;
 }
 
-bool Lowers(const std::string& dtype) { return !dtype.empty() && dtype != "f32"; }
-
 }  // namespace
 
 bool LowersPrecision(const Plan& plan) {
   if (plan.stages_size() == 0) return false;
   const PrecisionChoice& precision = plan.stages(0).precision();
-  return Lowers(precision.parameters()) || Lowers(precision.reduction());
+  return precision.parameters() != TypeProto::F32 || precision.reduction() != TypeProto::F32;
 }
 
 absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(

@@ -1,146 +1,109 @@
 #include "core/plan/choices/stage_passes.h"
 
+#include <cmath>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "core/plan/choices/pass_names.h"
 #include "core/status/status_macros.h"
-#include "core/text/human_units.h"
-#include "core/text/nearest_name.h"
 #include "core/text/plain_name.h"
 #include "core/text/quote.h"
 
 namespace tessera {
 namespace {
 
-constexpr absl::string_view kBucketGradients = "bucket_gradients";
-constexpr absl::string_view kPrefetchGathers = "prefetch_gathers";
-constexpr absl::string_view kLimitGathers = "limit_gathers";
-constexpr absl::string_view kOffload = "offload";
-
+// In the order of the fields of PassChoice, whose names these are.
 constexpr StagePassHelp kHelp[] = {
-    {kBucketGradients, "reduces gradients together, in the order in which they become ready"},
-    {kPrefetchGathers, "gathers a group while the groups before it are used"},
-    {kLimitGathers, "bounds how many gathered groups are in memory"},
-    {kOffload, "keeps tensors in host memory while they are not used"},
+    {"bucket_gradients", "reduces gradients together, in the order in which they become ready"},
+    {"prefetch_gathers", "gathers a group while the groups before it are used"},
+    {"limit_gathers", "bounds how many gathered groups are in memory"},
+    {"offload", "keeps tensors in host memory while they are not used"},
 };
+static_assert(PassChoice::kBucketGradients == 1 && PassChoice::kPrefetchGathers == 2 &&
+              PassChoice::kLimitGathers == 3 && PassChoice::kOffload == 4);
 
-constexpr char kDefaultCap[] = "25MiB";
-constexpr char kDefaultFirst[] = "1MiB";
-constexpr int32_t kDefaultDistance = 1;
-constexpr int32_t kDefaultInFlight = 2;
-constexpr char kDefaultTensors[] = "parameters|gradients|optimizer state";
-
-// The name of a pass, and the names of its options, which are fields of PassChoice.
-struct PassForm {
-  absl::string_view name;
-  std::vector<absl::string_view> options;
-};
-
-const std::vector<PassForm>& Forms() {
-  static const auto* const forms = new std::vector<PassForm>{{kBucketGradients, {"cap", "first"}},
-                                                             {kPrefetchGathers, {"distance"}},
-                                                             {kLimitGathers, {"in_flight"}},
-                                                             {kOffload, {"tensors", "distance"}}};
-  return *forms;
-}
-
-const PassForm* FindForm(absl::string_view name) {
-  const auto it = absl::c_find_if(Forms(), [&](const PassForm& form) { return form.name == name; });
-  return it == Forms().end() ? nullptr : &*it;
-}
-
-absl::Status CheckOptions(const PassForm& form, const PassChoice& choice) {
-  for (const std::string& option : PassOptionsIn(choice)) {
-    if (choice.options().empty() && absl::c_linear_search(form.options, option)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("it has no option ", Quote(option),
-                                                   "; it has the fields ",
-                                                   absl::StrJoin(form.options, " and ")));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> BytesOf(absl::string_view option, const std::string& text,
-                                const char* otherwise) {
-  const absl::StatusOr<int64_t> bytes = ParseBytes(text.empty() ? otherwise : text);
-  if (bytes.ok() && *bytes > 0) return *bytes;
-  return absl::InvalidArgumentError(absl::StrCat(
-      option, ": ", Quote(text), " is no number of bytes above 0; one looks like '25MiB'"));
-}
-
-absl::StatusOr<int32_t> CountOf(absl::string_view option, int32_t count, int32_t otherwise) {
-  if (count >= 0) return count == 0 ? otherwise : count;
-  return absl::InvalidArgumentError(absl::StrCat(option, ": ", count, "; it must be at least 1"));
-}
-
-absl::StatusOr<Offload> OffloadOf(const PassChoice& choice) {
-  Offload offload;
-  ASSIGN_OR_RETURN(offload.distance, CountOf("distance", choice.distance(), kDefaultDistance));
-  const std::string tensors = choice.tensors().empty() ? kDefaultTensors : choice.tensors();
-  const std::vector<std::string> known = absl::StrSplit(kDefaultTensors, '|');
-  bool* const fields[] = {&offload.parameters, &offload.gradients, &offload.optimizer_state};
-  for (const std::string& name : std::vector<std::string>(absl::StrSplit(tensors, '|'))) {
-    const size_t i = absl::c_find(known, name) - known.begin();
-    if (i == known.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensors: ", Quote(name), " is none of ", absl::StrJoin(known, ", "),
-                       " (with '|' between several)", DidYouMean(name, known)));
+// Fills in the options that a choice leaves out.
+void Complete(PassChoice& choice) {
+  if (choice.has_bucket_gradients()) {
+    PassChoice::BucketGradients& buckets = *choice.mutable_bucket_gradients();
+    if (!buckets.has_cap_mib()) buckets.set_cap_mib(25);
+    if (!buckets.has_first_mib()) buckets.set_first_mib(1);
+  } else if (choice.has_prefetch_gathers()) {
+    if (choice.prefetch_gathers().distance() == 0) {
+      choice.mutable_prefetch_gathers()->set_distance(1);
     }
-    *fields[i] = true;
+  } else if (choice.has_limit_gathers()) {
+    if (choice.limit_gathers().in_flight() == 0) choice.mutable_limit_gathers()->set_in_flight(2);
+  } else if (choice.has_offload()) {
+    PassChoice::Offload& offload = *choice.mutable_offload();
+    if (offload.distance() == 0) offload.set_distance(1);
+    if (!offload.tensors().empty()) return;
+    offload.add_tensors(PassChoice::Offload::PARAMETERS);
+    offload.add_tensors(PassChoice::Offload::GRADIENTS);
+    offload.add_tensors(PassChoice::Offload::OPTIMIZER_STATE);
+  }
+}
+
+absl::StatusOr<int64_t> BytesOf(absl::string_view field, double mib) {
+  const double bytes = std::ceil(mib * 0x1p20);
+  if (mib > 0 && bytes < 0x1p62) return static_cast<int64_t>(bytes);
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", mib, " is no number of MiB above 0 and below 2^42"));
+}
+
+absl::StatusOr<int32_t> CountOf(absl::string_view field, int32_t count) {
+  if (count >= 1) return count;
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", count, "; it must be at least 1"));
+}
+
+absl::StatusOr<Offload> OffloadOf(const PassChoice::Offload& choice) {
+  Offload offload;
+  ASSIGN_OR_RETURN(offload.distance, CountOf("distance", choice.distance()));
+  for (const int tensors : choice.tensors()) {
+    if (!PassChoice::Offload::Tensors_IsValid(tensors)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensors: ", tensors, " is none of PARAMETERS, GRADIENTS and OPTIMIZER_STATE"));
+    }
+    offload.parameters |= tensors == PassChoice::Offload::PARAMETERS;
+    offload.gradients |= tensors == PassChoice::Offload::GRADIENTS;
+    offload.optimizer_state |= tensors == PassChoice::Offload::OPTIMIZER_STATE;
   }
   return offload;
 }
 
-absl::Status Read(const PassForm& form, const PassChoice& choice, StagePasses& passes) {
-  RETURN_IF_ERROR(CheckOptions(form, choice));
-  if (form.name == kBucketGradients) {
+// Reads a choice with all options.
+absl::Status Read(const PassChoice& choice, StagePasses& passes) {
+  if (choice.has_bucket_gradients()) {
     GradientBuckets buckets;
-    ASSIGN_OR_RETURN(buckets.cap_bytes, BytesOf("cap", choice.cap(), kDefaultCap));
-    ASSIGN_OR_RETURN(buckets.first_bytes, BytesOf("first", choice.first(), kDefaultFirst));
+    ASSIGN_OR_RETURN(buckets.cap_bytes, BytesOf("cap_mib", choice.bucket_gradients().cap_mib()));
+    ASSIGN_OR_RETURN(buckets.first_bytes,
+                     BytesOf("first_mib", choice.bucket_gradients().first_mib()));
     passes.bucket_gradients = buckets;
-  } else if (form.name == kPrefetchGathers) {
+  } else if (choice.has_prefetch_gathers()) {
     ASSIGN_OR_RETURN(passes.prefetch_distance,
-                     CountOf("distance", choice.distance(), kDefaultDistance));
-  } else if (form.name == kOffload) {
-    ASSIGN_OR_RETURN(passes.offload, OffloadOf(choice));
-  } else {
+                     CountOf("distance", choice.prefetch_gathers().distance()));
+  } else if (choice.has_limit_gathers()) {
     ASSIGN_OR_RETURN(passes.gathers_in_flight,
-                     CountOf("in_flight", choice.in_flight(), kDefaultInFlight));
+                     CountOf("in_flight", choice.limit_gathers().in_flight()));
+  } else {
+    ASSIGN_OR_RETURN(passes.offload, OffloadOf(choice.offload()));
   }
   return absl::OkStatus();
 }
 
-absl::Status Unknown(const std::string& name) {
-  if (absl::c_linear_search(kPassNames, name) || name == kNoPass) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the Plan's stage lists pass '", name,
-        "', which a part lists: parts { graph: \"train\" passes { name: \"", name, "\" } }"));
-  }
-  std::vector<std::string> names;
-  for (const PassForm& form : Forms()) names.emplace_back(form.name.data(), form.name.size());
-  return absl::InvalidArgumentError(absl::StrCat("the Plan's stage lists pass ", Quote(name),
-                                                 "; there are ", absl::StrJoin(names, ", "),
-                                                 DidYouMean(name, names)));
-}
-
 // Checks how a pass of a plugin is named. A Plan may be of someone else: it chooses among the
 // plugins that are installed, and says nothing about where a library is.
-absl::Status CheckNames(const PassChoice& choice) {
+absl::Status CheckNames(const PassChoice::PluginPass& choice) {
   const auto error = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's stage lists pass ",
-                                                   Quote(choice.name()), " of the strategy plugin ",
-                                                   Quote(choice.plugin()), ": ", what));
+                                                   Quote(choice.pass()), " of the strategy plugin ",
+                                                   Quote(choice.name()), ": ", what));
   };
-  if (!IsPlainName(choice.plugin())) {
+  if (!IsPlainName(choice.name())) {
     return error("a Plan names a plugin by its name and version, never by a path");
   }
-  if (IsPlainName(choice.name())) return absl::OkStatus();
+  if (IsPlainName(choice.pass())) return absl::OkStatus();
   return error("a pass is named by lower case letters, digits and underscores");
 }
 
@@ -148,58 +111,43 @@ absl::Status CheckNames(const PassChoice& choice) {
 
 absl::Span<const StagePassHelp> StagePassesWithHelp() { return kHelp; }
 
-std::vector<std::string> PassOptionsIn(const PassChoice& choice) {
-  std::vector<std::string> options;
-  if (!choice.cap().empty()) options.push_back("cap");
-  if (!choice.first().empty()) options.push_back("first");
-  if (choice.distance() != 0) options.push_back("distance");
-  if (choice.in_flight() != 0) options.push_back("in_flight");
-  if (!choice.tensors().empty()) options.push_back("tensors");
-  for (const OptionValue& option : choice.options()) options.push_back(option.key());
-  return options;
+absl::string_view NameOf(const PassChoice& choice) {
+  if (choice.has_plugin()) return choice.plugin().pass();
+  if (choice.pass_case() == PassChoice::PASS_NOT_SET) return "";
+  return kHelp[choice.pass_case() - 1].name;
 }
-
-bool IsStagePass(absl::string_view name) { return FindForm(name) != nullptr; }
-
-bool NeedsMesh(const PassChoice& choice) { return choice.name() != kOffload; }
 
 absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
   StagePasses passes;
-  absl::flat_hash_set<absl::string_view> listed;
-  for (const PassChoice& choice : stage.pass()) {
-    if (!choice.plugin().empty()) {
-      RETURN_IF_ERROR(CheckNames(choice));
-      passes.of_plugins.push_back(choice);
+  absl::flat_hash_set<int> listed;
+  for (PassChoice choice : stage.pass()) {
+    if (choice.has_plugin()) {
+      RETURN_IF_ERROR(CheckNames(choice.plugin()));
+      passes.of_plugins.push_back(choice.plugin());
       continue;
     }
-    const PassForm* form = FindForm(choice.name());
-    if (form == nullptr) return Unknown(choice.name());
-    absl::Status status = listed.insert(form->name).second
-                              ? Read(*form, choice, passes)
-                              : absl::InvalidArgumentError("it is listed twice");
+    if (choice.pass_case() == PassChoice::PASS_NOT_SET) {
+      const auto name = [](std::string* out, const StagePassHelp& pass) {
+        absl::StrAppend(out, pass.name);
+      };
+      return absl::InvalidArgumentError(
+          absl::StrCat("the Plan's stage lists an empty pass; there are ",
+                       absl::StrJoin(kHelp, ", ", name), " and plugin"));
+    }
+    Complete(choice);
+    const absl::Status status = listed.insert(choice.pass_case()).second
+                                    ? Read(choice, passes)
+                                    : absl::InvalidArgumentError("it is listed twice");
     if (!status.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the Plan's pass '", form->name, "': ", status.message()));
+          absl::StrCat("the Plan's pass '", NameOf(choice), "': ", status.message()));
     }
   }
   return passes;
 }
 
 void CompleteStagePasses(Stage& stage) {
-  for (PassChoice& choice : *stage.mutable_pass()) {
-    if (!choice.plugin().empty()) continue;
-    if (choice.name() == kBucketGradients) {
-      if (choice.cap().empty()) choice.set_cap(kDefaultCap);
-      if (choice.first().empty()) choice.set_first(kDefaultFirst);
-    } else if (choice.name() == kPrefetchGathers) {
-      if (choice.distance() == 0) choice.set_distance(kDefaultDistance);
-    } else if (choice.name() == kOffload) {
-      if (choice.distance() == 0) choice.set_distance(kDefaultDistance);
-      if (choice.tensors().empty()) choice.set_tensors(kDefaultTensors);
-    } else if (choice.in_flight() == 0) {
-      choice.set_in_flight(kDefaultInFlight);
-    }
-  }
+  for (PassChoice& choice : *stage.mutable_pass()) Complete(choice);
 }
 
 }  // namespace tessera

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,12 +37,12 @@ struct StagePasses {
   // How many gathered groups may be in memory at a time, in use or not used yet.
   std::optional<int32_t> gathers_in_flight;
   std::optional<Offload> offload;
-  std::vector<PassChoice> of_plugins;  // in order
+  std::vector<PassChoice::PluginPass> of_plugins;  // in order
 };
 
-// Reads the passes of a stage. InvalidArgument, in one line, names the fault and the remedy: a pass
-// that does not exist, is listed twice or belongs to a part, an option that a pass does not have, a
-// value that does not fit, or a plugin that is not named by a plain name (core/text/plain_name.h).
+// Reads the passes of a stage. InvalidArgument, in one line, names the fault and the remedy: an
+// empty choice, a pass that is listed twice, a value that does not fit, or a plugin that is not
+// named by a plain name (core/text/plain_name.h).
 absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage);
 
 // Fills in the options that the stage's passes leave out. ReadStagePasses must have accepted the
@@ -56,13 +55,8 @@ struct StagePassHelp {
 };
 absl::Span<const StagePassHelp> StagePassesWithHelp();
 
-// Returns the names of the options that a choice of a pass sets.
-std::vector<std::string> PassOptionsIn(const PassChoice& choice);
-
-// Returns whether this is the name of a pass that a stage lists, and not a part.
-bool IsStagePass(absl::string_view name);
-// Returns whether a stage that lists this pass needs a mesh, as passes for communication do.
-bool NeedsMesh(const PassChoice& choice);
+// Returns the name of the pass, which a field of `choice` has; "" if the choice is empty.
+absl::string_view NameOf(const PassChoice& choice);
 
 }  // namespace tessera
 

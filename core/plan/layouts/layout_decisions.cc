@@ -6,12 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "core/layout/layout_text.h"
 #include "core/plan/choices/choice_errors.h"
 #include "core/plan/choices/path_index.h"
@@ -104,43 +99,39 @@ class DecisionFinder {
     return absl::OkStatus();
   }
 
-  // Parses "data: flat" or "host: flat, data: flat" to axes, the outermost split first.
-  absl::StatusOr<std::vector<int>> FlatAxes(absl::string_view text) const {
+  // Returns the axes that split a group, the outermost split first.
+  absl::StatusOr<std::vector<int>> FlatAxes(const GroupChoice& choice) const {
     std::vector<int> axes;
-    for (const absl::string_view clause : absl::StrSplit(text, ',')) {
-      const size_t colon = clause.find(':');
-      if (colon == absl::string_view::npos ||
-          absl::StripAsciiWhitespace(clause.substr(colon + 1)) != "flat") {
-        return absl::InvalidArgumentError(
-            absl::StrCat(Quote(text), " is no layout of a group; one looks like 'data: flat'"));
-      }
-      const absl::string_view name = absl::StripAsciiWhitespace(clause.substr(0, colon));
+    for (const std::string& name : choice.over()) {
       ASSIGN_OR_RETURN(const int axis, mesh_.FindAxis(name));
       if (absl::c_linear_search(axes, axis)) {
-        return absl::InvalidArgumentError(absl::StrCat("axis '", name, "' is named twice"));
+        return absl::InvalidArgumentError(absl::StrCat("over: axis '", name, "' is named twice"));
       }
       axes.push_back(axis);
     }
-    return axes;
+    if (!axes.empty()) return axes;
+    return absl::InvalidArgumentError("it names no axis, such as over: \"data\"");
   }
 
   // Returns for how many of the axes, counted from the last one, a group stays gathered for both
   // phases.
-  absl::StatusOr<int> GathersKept(absl::string_view gather, absl::Span<const int> axes) const {
+  absl::StatusOr<int> GathersKept(const GroupChoice& choice, absl::Span<const int> axes) const {
     const int all = static_cast<int>(axes.size());
-    if (gather.empty() || gather == kGatherEachPhase) return 0;
-    if (gather == kGatherOnce) return all;
-    if (absl::ConsumePrefix(&gather, kGatherEachPhaseOver)) {
-      for (int i = 0; i + 1 < all; ++i) {
-        if (gather == mesh_.axis(axes[i]).name) return all - i - 1;
-      }
-      return absl::InvalidArgumentError(
-          absl::StrCat("gather: '", kGatherEachPhaseOver, gather,
-                       "': the group is not flat over that axis with another one after it"));
+    if (!GroupChoice::Gather_IsValid(choice.gather())) return Unknown("gather", choice.gather());
+    const bool once = choice.gather() == GroupChoice::ONCE;
+    if (choice.again_over().empty()) return once ? all : 0;
+    for (int i = 0; !once && i + 1 < all; ++i) {
+      if (choice.again_over() == mesh_.axis(axes[i]).name) return all - i - 1;
     }
-    return absl::InvalidArgumentError(absl::StrCat("gather: ", Quote(gather), "; it must be '",
-                                                   kGatherEachPhase, "', '", kGatherOnce, "' or '",
-                                                   kGatherEachPhaseOver, "AXIS'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("again_over: ", Quote(choice.again_over()),
+                     once ? ": the group is gathered ONCE"
+                          : ": the group is not split over that axis with another one after it"));
+  }
+
+  static absl::Status Unknown(absl::string_view field, int value) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": ", value, ", which this version does not know"));
   }
 
   // Returns the parameters that a group's pattern matches, with the lengths of the matching scopes.
@@ -165,33 +156,25 @@ class DecisionFinder {
     return members;
   }
 
-  static absl::StatusOr<bool> ReducesEach(absl::string_view reduce) {
-    if (reduce == kReduceEachMicroBatch) return true;
-    if (reduce.empty() || reduce == kReduceOnce) return false;
-    return absl::InvalidArgumentError(absl::StrCat("reduce: ", Quote(reduce), "; it must be '",
-                                                   kReduceOnce, "' or '", kReduceEachMicroBatch,
-                                                   "'"));
-  }
-
-  static absl::StatusOr<int64_t> BlockOf(absl::string_view text) {
+  // Returns at multiples of how many elements a member may be split; kRow: of a row.
+  static absl::StatusOr<int64_t> BlockOf(const GroupChoice& choice) {
     constexpr int64_t kMost = int64_t{1} << 30;
-    if (text == kBlockRow) return kRow;
-    int64_t block = 1;
-    if (text.empty() || (absl::SimpleAtoi(text, &block) && block >= 1 && block <= kMost)) {
-      return block;
-    }
-    return absl::InvalidArgumentError(absl::StrCat("block: ", Quote(text), "; it must be '",
-                                                   kBlockRow, "' or a number of elements from 1 ",
-                                                   "to 2^30"));
+    if (choice.split_at_rows()) return kRow;
+    if (!choice.has_split_at_multiples_of()) return 1;
+    const int64_t block = choice.split_at_multiples_of();
+    if (block >= 1 && block <= kMost) return block;
+    return absl::InvalidArgumentError(
+        absl::StrCat("split_at_multiples_of: ", block, "; it must be from 1 to 2^30"));
   }
 
   absl::Status FindGroups(const GroupChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     StoreGroup group;
-    ASSIGN_OR_RETURN(group.axes, FlatAxes(choice.layout()));
-    ASSIGN_OR_RETURN(group.gathers_kept, GathersKept(choice.gather(), group.axes));
-    ASSIGN_OR_RETURN(group.reduce_each, ReducesEach(choice.reduce()));
-    ASSIGN_OR_RETURN(group.block, BlockOf(choice.block()));
+    ASSIGN_OR_RETURN(group.axes, FlatAxes(choice));
+    ASSIGN_OR_RETURN(group.gathers_kept, GathersKept(choice, group.axes));
+    if (!GroupChoice::Reduce_IsValid(choice.reduce())) return Unknown("reduce", choice.reduce());
+    group.reduce_each = choice.reduce() == GroupChoice::EACH_MICRO_BATCH;
+    ASSIGN_OR_RETURN(group.block, BlockOf(choice));
     const std::vector<std::pair<int, size_t>> members = MembersOf(pattern);
     if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
     absl::flat_hash_map<std::string, size_t> group_of_scope;
@@ -277,17 +260,17 @@ class DecisionFinder {
         operators[g].Add(op.path, op.slice_of.empty() ? op.path : op.slice_of.str());
       }
     }
-    const auto find = [&](const OperatorChoice& choice, size_t begin, size_t end, bool open_units) {
-      return InChoice("operator", choice.path(),
+    const auto find = [&](const ComputeChoice& choice, size_t begin, size_t end, bool open_units) {
+      return InChoice("compute", choice.path(),
                       FindOperator(choice, operators, begin, end, open_units));
     };
-    for (const OperatorChoice& choice : stage_.operator_()) {
+    for (const ComputeChoice& choice : stage_.compute()) {
       RETURN_IF_ERROR(find(choice, 0, graphs_.size(), /*open_units=*/true));
     }
     for (const PlanPart& part : stage_.parts()) {
       for (size_t g = 0; g < graphs_.size(); ++g) {
         if (graphs_[g].name() != part.graph()) continue;
-        for (const OperatorChoice& choice : part.operator_()) {
+        for (const ComputeChoice& choice : part.compute()) {
           RETURN_IF_ERROR(find(choice, g, g + 1, /*open_units=*/false));
         }
       }
@@ -297,7 +280,7 @@ class DecisionFinder {
 
   // Finds the operators of the choice in the Graphs from `begin` to `end`. Choices of a part are
   // complete: the units that they name are the final ones.
-  absl::Status FindOperator(const OperatorChoice& choice, const std::vector<PathIndex>& operators,
+  absl::Status FindOperator(const ComputeChoice& choice, const std::vector<PathIndex>& operators,
                             size_t begin, size_t end, bool open_units) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(choice.signature(), mesh_));
@@ -308,8 +291,8 @@ class DecisionFinder {
         const auto [it, first] = operator_named_by_[g].emplace(op, choice.path());
         if (!first) {
           return absl::InvalidArgumentError(
-              absl::StrCat("'", graphs_[g].op(op).path, "' is named by operator ",
-                           Quote(it->second), " too; one of them must go"));
+              absl::StrCat("'", graphs_[g].op(op).path, "' is named by compute ", Quote(it->second),
+                           " too; one of them must go"));
         }
         AxisUses& planned = result_.operators[g][op];
         planned = uses;

@@ -7,7 +7,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
@@ -25,17 +24,7 @@ struct StoredLayout {
   bool flat() const { return !flat_axes.empty(); }
 };
 
-// When a group's members are gathered.
-inline constexpr absl::string_view kGatherEachPhase = "each phase";
-inline constexpr absl::string_view kGatherOnce = "once";
-inline constexpr absl::string_view kGatherEachPhaseOver = "each phase over ";
-
-// When a group's gradients are reduced, if there are micro-batches.
-inline constexpr absl::string_view kReduceOnce = "once";
-inline constexpr absl::string_view kReduceEachMicroBatch = "each micro-batch";
-
-// Where a member may be split between ranks: at the end of a row, along the last dimension.
-inline constexpr absl::string_view kBlockRow = "row";
+// A member may be split between ranks at the end of a row, along the last dimension.
 inline constexpr int64_t kRow = 0;
 
 struct StoreGroup {

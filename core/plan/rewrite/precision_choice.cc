@@ -1,24 +1,20 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/graph/attributes_proto.h"
 #include "core/plan/rewrite/precision.h"
 #include "core/status/status_macros.h"
-#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
 
-std::string Name(DType dtype) {
-  const absl::string_view name = DTypeName(dtype);
-  return {name.data(), name.size()};
-}
-
-absl::StatusOr<DType> ReadDType(absl::string_view field, absl::string_view text) {
-  if (text.empty()) return DType::kF32;
-  const absl::StatusOr<DType> dtype = ParseDType(text);
+absl::StatusOr<DType> ReadDType(absl::string_view field, TypeProto::DType stated) {
+  const absl::StatusOr<DType> dtype = FromProto(stated);
   if (dtype.ok() && (*dtype == DType::kF32 || IsHalf(*dtype))) return *dtype;
-  return absl::InvalidArgumentError(absl::StrCat("the Plan's precision: ", field, ": ", Quote(text),
-                                                 " is none of f32, bf16 and f16"));
+  const std::string& name = TypeProto::DType_Name(stated);
+  return absl::InvalidArgumentError(absl::StrCat("the Plan's precision: ", field, ": ",
+                                                 name.empty() ? absl::StrCat(stated) : name,
+                                                 " is none of F32, BF16 and F16"));
 }
 
 }  // namespace
@@ -32,8 +28,9 @@ absl::StatusOr<Precision> ReadPrecision(const Stage& stage) {
   ASSIGN_OR_RETURN(precision.outputs, ReadDType("outputs", choice.outputs()));
   if (IsHalf(precision.outputs) && precision.outputs != precision.parameters) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the Plan's precision: outputs: ", Name(precision.outputs),
-                     " is neither f32 nor the dtype of parameters, ", Name(precision.parameters)));
+        absl::StrCat("the Plan's precision: outputs: ", TypeProto::DType_Name(choice.outputs()),
+                     " is neither F32 nor the dtype of parameters, ",
+                     TypeProto::DType_Name(choice.parameters())));
   }
   if (!choice.in_f32().empty()) {
     absl::StatusOr<PathPattern> pattern = PathPattern::Parse(choice.in_f32());
@@ -49,10 +46,9 @@ absl::StatusOr<Precision> ReadPrecision(const Stage& stage) {
 void CompletePrecision(Stage& stage) {
   if (!stage.has_precision()) return;
   PrecisionChoice& choice = *stage.mutable_precision();
-  for (std::string* dtype :
-       {choice.mutable_parameters(), choice.mutable_reduction(), choice.mutable_outputs()}) {
-    if (dtype->empty()) *dtype = Name(DType::kF32);
-  }
+  choice.set_parameters(choice.parameters());
+  choice.set_reduction(choice.reduction());
+  choice.set_outputs(choice.outputs());
 }
 
 }  // namespace tessera

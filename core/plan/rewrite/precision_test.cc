@@ -68,7 +68,7 @@ Graph TrainedGraph(Tensor (*inner)(Tensor x) = Doubled) {
 }
 
 TEST(PrecisionTest, LowersWhatFollowsFromParametersAndKeepsMastersAndStatistics) {
-  EXPECT_EQ(Rewritten(TrainedGraph(), "parameters: 'bf16'"), R"(graph train
+  EXPECT_EQ(Rewritten(TrainedGraph(), "parameters: BF16"), R"(graph train
 input %ids: i32[4] batch_dim=0
 input %targets: i32[4] batch_dim=0
 input %lr: f32[]
@@ -122,7 +122,7 @@ output x = %blocks.0.layer_norm.f32
 // The update and the norm read the reduced gradient. An operator that accepts no 16-bit gradient
 // reads it in f32.
 TEST(PrecisionTest, ReducesGradientsInADTypeOfTheirOwn) {
-  const std::string both = Rewritten(TrainedGraph(), "parameters: 'bf16' reduction: 'bf16'");
+  const std::string both = Rewritten(TrainedGraph(), "parameters: BF16 reduction: BF16");
   EXPECT_THAT(both, HasSubstr("%gamma.grad: bf16[3], "));
   EXPECT_THAT(both,
               HasSubstr("%gamma.grad.f32: f32[3] = cast(%gamma.grad) {dtype=f32, terms=false}\n"
@@ -131,7 +131,7 @@ TEST(PrecisionTest, ReducesGradientsInADTypeOfTheirOwn) {
   EXPECT_THAT(both, HasSubstr("= sgd_update(%wte, %wte.grad, "));
   EXPECT_THAT(both, Not(HasSubstr("%wte.grad.bf16")));
 
-  const std::string reduction = Rewritten(TrainedGraph(), "reduction: 'bf16'");
+  const std::string reduction = Rewritten(TrainedGraph(), "reduction: BF16");
   EXPECT_THAT(reduction,
               HasSubstr("%wte.grad: bf16[5, 3] = cast(%wte.grad.f32) {dtype=bf16, terms=true}\n"));
   EXPECT_THAT(reduction, HasSubstr("%embedding: f32[4, 3] = embedding(%wte, %ids)\n"));
@@ -140,7 +140,7 @@ TEST(PrecisionTest, ReducesGradientsInADTypeOfTheirOwn) {
 // Named operators and their gradients compute in f32; the operators that read their results do not.
 TEST(PrecisionTest, KeepsTheOperatorsInF32ThatThePlanNames) {
   const std::string text =
-      Rewritten(TrainedGraph(), "parameters: 'bf16' in_f32: 'blocks.*.layer_norm'");
+      Rewritten(TrainedGraph(), "parameters: BF16 in_f32: 'blocks.*.layer_norm'");
   EXPECT_THAT(text, HasSubstr("%blocks.0.multiply.f32: f32[4, 3] = cast(%blocks.0.multiply)"));
   EXPECT_THAT(text, HasSubstr("%blocks.0.layer_norm: f32[4, 3]"));
   EXPECT_THAT(text, HasSubstr("layer_norm(%blocks.0.multiply.f32, %gamma, %blocks.0.beta)"));
@@ -150,7 +150,7 @@ TEST(PrecisionTest, KeepsTheOperatorsInF32ThatThePlanNames) {
 }
 
 TEST(PrecisionTest, LeavesOutputsInTheDTypeThatThePlanNames) {
-  const std::string text = Rewritten(TrainedGraph(), "parameters: 'bf16' outputs: 'bf16'");
+  const std::string text = Rewritten(TrainedGraph(), "parameters: BF16 outputs: BF16");
   EXPECT_THAT(text, HasSubstr("output x = %blocks.0.layer_norm\n"));
   EXPECT_THAT(text, HasSubstr("output loss = %divide\n"));
   EXPECT_THAT(text, HasSubstr("%divide: f32[]"));
@@ -169,7 +169,7 @@ TEST(PrecisionTest, KeepsCachesInFewerBits) {
   graph.SetState("v", decoded.v_cache);
   graph.SetOutput("y", decoded.output);
   ASSERT_TRUE(graph.status().ok()) << graph.status();
-  const std::string text = Rewritten(graph, "parameters: 'bf16'");
+  const std::string text = Rewritten(graph, "parameters: BF16");
   EXPECT_THAT(text, HasSubstr("cache %k: bf16[1, 3, 2, 4]"));
   EXPECT_THAT(text, HasSubstr("parameter %x: f32[1, 1, 2, 4]"));
   EXPECT_THAT(text, HasSubstr("attention_decode(%x.bf16, %x.bf16, %x.bf16, %k, %v, %position)"));
@@ -221,12 +221,12 @@ TEST(PrecisionTest, ComesBeforeRecomputationAndMicroBatches) {
 }
 
 TEST(PrecisionErrorsTest, NameTheFieldAndWhatItMayBe) {
-  EXPECT_EQ(ErrorOf("parameters: 'f64'"),
-            "the Plan's precision: parameters: 'f64' is none of f32, bf16 and f16");
-  EXPECT_EQ(ErrorOf("reduction: 'half'"),
-            "the Plan's precision: reduction: 'half' is none of f32, bf16 and f16");
-  EXPECT_EQ(ErrorOf("parameters: 'bf16' outputs: 'f16'"),
-            "the Plan's precision: outputs: f16 is neither f32 nor the dtype of parameters, bf16");
+  EXPECT_EQ(ErrorOf("parameters: F64"),
+            "the Plan's precision: parameters: F64 is none of F32, BF16 and F16");
+  EXPECT_EQ(ErrorOf("reduction: 77"),
+            "the Plan's precision: reduction: 77 is none of F32, BF16 and F16");
+  EXPECT_EQ(ErrorOf("parameters: BF16 outputs: F16"),
+            "the Plan's precision: outputs: F16 is neither F32 nor the dtype of parameters, BF16");
   EXPECT_THAT(ErrorOf("in_f32: 'a||b'"), HasSubstr("the Plan's precision: in_f32: "));
 }
 

@@ -41,7 +41,7 @@ inline Plan Completed(const Plan& plan, const std::vector<Graph>& graphs, int ra
 // Returns "path: signature" of each operator of part `i` whose path contains one of `words`.
 inline std::string OperatorLines(const Plan& plan, int i, const std::vector<std::string>& words) {
   std::string lines;
-  for (const OperatorChoice& choice : plan.stages(0).parts(i).operator_()) {
+  for (const ComputeChoice& choice : plan.stages(0).parts(i).compute()) {
     const bool listed = absl::c_any_of(
         words, [&](const std::string& word) { return absl::StrContains(choice.path(), word); });
     if (listed) absl::StrAppend(&lines, choice.path(), ": ", choice.signature(), "\n");

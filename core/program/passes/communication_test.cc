@@ -399,7 +399,7 @@ TEST_F(CommunicationTest, OrderReducesGradientsAtOnceAndReadsThemInThatOrder) {
             "add = add(negate, square.reduced)\n"
             "add_1 = add(sqrt, exp.reduced)\n");
   KernelChooser chooser(backend_.get(), {});
-  ASSERT_TRUE(OrderPass({}, chooser, made.program).ok());
+  ASSERT_TRUE(OrderPass(chooser, made.program).ok());
   EXPECT_EQ(Lines(made.program),
             "exp = exp(x)\n"
             "exp.reduced = all-reduce(exp)\n"

@@ -153,7 +153,7 @@ class Fuser {
 
 }  // namespace
 
-absl::Status FusePass(const PassOptions& options, KernelChooser& chooser, Program& program) {
+absl::Status FusePass(KernelChooser& chooser, Program& program) {
   return Fuser(chooser, program).Run();
 }
 

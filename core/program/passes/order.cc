@@ -165,7 +165,7 @@ class Scheduler {
 
 }  // namespace
 
-absl::Status OrderPass(const PassOptions& options, KernelChooser& chooser, Program& program) {
+absl::Status OrderPass(KernelChooser& chooser, Program& program) {
   Scheduler(program).Run();
   return absl::OkStatus();
 }

@@ -3,7 +3,6 @@
 #ifndef TESSERA_CORE_PROGRAM_PASSES_PASS_H_
 #define TESSERA_CORE_PROGRAM_PASSES_PASS_H_
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -14,11 +13,9 @@
 
 namespace tessera {
 
-using PassOptions = std::map<std::string, std::string>;
-
 struct Pass {
   absl::string_view name;
-  absl::Status (*run)(const PassOptions& options, KernelChooser& chooser, Program& program);
+  absl::Status (*run)(KernelChooser& chooser, Program& program);
 };
 
 // Returns the pass with this name. NotFound lists the passes that exist.
@@ -28,12 +25,12 @@ std::vector<std::string> DefaultPasses();
 
 // Fuses a matrix product with the bias and activation that follow it, if the backend has a kernel
 // for the combination and nothing else reads the intermediate values.
-absl::Status FusePass(const PassOptions& options, KernelChooser& chooser, Program& program);
+absl::Status FusePass(KernelChooser& chooser, Program& program);
 
 // Moves reductions of gradients, and instructions that free more memory than they take, as early as
 // their dependencies allow. Instructions that read reduced gradients run in the order of the
 // reductions; all others keep their order.
-absl::Status OrderPass(const PassOptions& options, KernelChooser& chooser, Program& program);
+absl::Status OrderPass(KernelChooser& chooser, Program& program);
 
 }  // namespace tessera
 

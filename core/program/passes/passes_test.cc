@@ -56,7 +56,7 @@ TEST_F(PassesTest, FuseJoinsBiasAndActivation) {
             "matmul = matmul(x, w)\n"
             "add = add(matmul, b)\n"
             "gelu = gelu(add)\n");
-  ASSERT_TRUE(FusePass({}, chooser_, program).ok());
+  ASSERT_TRUE(FusePass(chooser_, program).ok());
   EXPECT_EQ(Lines(program), "gelu = matmul+add+gelu(x, w, b)\n");
   EXPECT_EQ(program.instructions[0].fused_paths, std::vector<std::string>({"add", "gelu"}));
 }
@@ -69,7 +69,7 @@ TEST_F(PassesTest, FuseKeepsWhatIsReadElsewhere) {
   graph_.SetOutput("y", Gelu(h, GeluKind::kTanh));
   graph_.SetOutput("h", h);  // as the backward pass would
   Program program = Lowered();
-  ASSERT_TRUE(FusePass({}, chooser_, program).ok());
+  ASSERT_TRUE(FusePass(chooser_, program).ok());
   EXPECT_EQ(Lines(program),
             "add = matmul+add(x, w, b)\n"
             "gelu = gelu(add)\n");
@@ -84,7 +84,7 @@ TEST_F(PassesTest, FuseJoinsASumThatIsThereBefore) {
   // for nothing.
   graph_.SetOutput("sum", Add(first, second));
   Program program = Lowered();
-  ASSERT_TRUE(FusePass({}, chooser_, program).ok());
+  ASSERT_TRUE(FusePass(chooser_, program).ok());
   EXPECT_EQ(Lines(program),
             "matmul = matmul(x, w)\n"
             "add = matmul+add(x, w, matmul)\n");
@@ -108,7 +108,7 @@ TEST_F(PassesTest, FuseJoinsASumThatWaits) {
         program.instructions.back().after.push_back(instruction.outputs[0]);
       }
     }
-    EXPECT_TRUE(FusePass({}, chooser_, program).ok());
+    EXPECT_TRUE(FusePass(chooser_, program).ok());
     return program;
   };
   const Program program = fused_after("exp");
@@ -139,7 +139,7 @@ TEST_F(PassesTest, OrderMovesWhatFreesMemoryForward) {
             "reduce_sum = reduce_sum(exp)\n"
             "reduce_sum_1 = reduce_sum(square)\n"
             "add = add(reduce_sum, reduce_sum_1)\n");
-  ASSERT_TRUE(OrderPass({}, chooser_, program).ok());
+  ASSERT_TRUE(OrderPass(chooser_, program).ok());
   EXPECT_EQ(Lines(program),
             "exp = exp(x)\n"
             "reduce_sum = reduce_sum(exp)\n"
@@ -155,7 +155,7 @@ TEST_F(PassesTest, OrderKeepsAnOldStateUntilItWasRead) {
   graph_.SetState("p", Add(p, g));  // frees g, but would overwrite p before exp reads it
   graph_.SetOutput("y", ReduceSum(e, {0}));
   Program program = Lowered();
-  ASSERT_TRUE(OrderPass({}, chooser_, program).ok());
+  ASSERT_TRUE(OrderPass(chooser_, program).ok());
   EXPECT_EQ(Lines(program),
             "square = square(p)\n"
             "exp = exp(p)\n"
@@ -171,7 +171,7 @@ TEST_F(PassesTest, OrderKeepsOrderEdges) {
   graph_.AddOrderEdge(graph_.value(late.id()).producer, graph_.value(sum.id()).producer);
   graph_.SetOutput("y", Add(ReduceSum(late, {0}), sum));
   Program program = Lowered();
-  ASSERT_TRUE(OrderPass({}, chooser_, program).ok());
+  ASSERT_TRUE(OrderPass(chooser_, program).ok());
   EXPECT_EQ(program.instructions[1].path, "reduce_sum");
   EXPECT_EQ(program.instructions[2].path, "square");
 }

@@ -39,7 +39,7 @@ Plan MakePlan() {
   store.set_layout("data: S(0)");
   GroupChoice& group = *stage.add_group();
   group.set_path("w");
-  group.set_layout("data: flat");
+  group.add_over("data");
   return plan;
 }
 

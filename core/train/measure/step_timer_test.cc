@@ -76,8 +76,8 @@ absl::Status Poison(Engine& engine) {
 // collectives fill contained before.
 TEST(StepTimerTest, ComputationAloneIsTheNextStep) {
   for (const std::string decision :
-       {R"(group { path: "table|head" layout: "data: flat" })",
-        R"plan(operator { path: "embedding.backward.embedding_grad" signature: "data: B" })plan"}) {
+       {R"(group { path: "table|head" over: "data" })",
+        R"plan(compute { path: "embedding.backward.embedding_grad" signature: "data: B" })plan"}) {
     SCOPED_TRACE(decision);
     ExpectOnTwoRanks(
         R"plan(mesh { name: "data" } store { path: "tokens|targets" layout: "data: S(0)" })plan" +

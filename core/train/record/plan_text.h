@@ -10,8 +10,9 @@
 namespace tessera {
 
 // Returns InvalidArgument, with a message of one line that names the malformed line or the fault
-// that CheckPlanForm found. Thread safety: a pure function.
-absl::StatusOr<Plan> ParsePlanText(const std::string& text);
+// that CheckPlanForm found; of a field of format 1 it says what to write instead. Thread safety: a
+// pure function.
+absl::StatusOr<Plan> ParsePlanText(const std::string& file);
 
 }  // namespace tessera
 

@@ -80,17 +80,16 @@ class Faulty : public Strategy {
     if (fault == "no_mesh") stage.clear_mesh();
     if (fault == "unknown_path") stage.mutable_store(0)->set_path("no.such.path");
     if (fault == "random") {
-      PassChoice& pass = *stage.add_pass();
-      pass.set_name("bucket_gradients");
       const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
-      pass.set_cap(std::to_string(now % 1'000'000'000 + 1) + "B");
+      const double bytes = static_cast<double>(now % 1'000'000'000 + 1);
+      stage.add_pass()->mutable_bucket_gradients()->set_cap_mib(bytes / (1 << 20));
     }
-    if (ChangesPlan(fault)) stage.add_pass()->set_name("bucket_gradients");
+    if (ChangesPlan(fault)) stage.add_pass()->mutable_bucket_gradients();
     if (const std::string name = PassOf(fault, request, *graphs); !name.empty()) {
-      PassChoice& pass = *stage.add_pass();
-      pass.set_name(name);
-      pass.set_plugin("faulty");
-      pass.set_plugin_version("1.0");
+      PassChoice::PluginPass& pass = *stage.add_pass()->mutable_plugin();
+      pass.set_name("faulty");
+      pass.set_version("1.0");
+      pass.set_pass(name);
     }
     return plan;
   }
@@ -100,7 +99,7 @@ class Faulty : public Strategy {
     if (fault == "abort_in_estimate") std::abort();
     Plan without = plan;
     // The host does not lower a Plan with a plugin's pass.
-    if (!plan.stages(0).pass().empty() && !plan.stages(0).pass(0).plugin().empty()) {
+    if (!plan.stages(0).pass().empty() && plan.stages(0).pass(0).has_plugin()) {
       without.mutable_stages(0)->clear_pass();
     }
     absl::StatusOr<StepCost> cost = host.Lower(without);

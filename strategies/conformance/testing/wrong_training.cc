@@ -140,10 +140,10 @@ class WrongTraining : public Strategy {
     stage.add_mesh()->set_name("data");
     SplitBatch(DescribeModel(*graphs), {"data"}, stage);
     if (request.Text("fault") == "none") return plan;
-    PassChoice& pass = *stage.add_pass();
-    pass.set_name(request.Text("fault"));
-    pass.set_plugin("wrong_training");
-    pass.set_plugin_version("1.0");
+    PassChoice::PluginPass& pass = *stage.add_pass()->mutable_plugin();
+    pass.set_name("wrong_training");
+    pass.set_version("1.0");
+    pass.set_pass(request.Text("fault"));
     return plan;
   }
 

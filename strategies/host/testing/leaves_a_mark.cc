@@ -24,10 +24,10 @@ class Helper : public Strategy {
     Stage& stage = *plan.add_stages();
     stage.add_mesh()->set_name("data");
     SplitBatch(DescribeModel(*graphs), {"data"}, stage);
-    PassChoice& pass = *stage.add_pass();
-    pass.set_name("keep");
-    pass.set_plugin("helper");
-    pass.set_plugin_version("1.0");
+    PassChoice::PluginPass& pass = *stage.add_pass()->mutable_plugin();
+    pass.set_name("helper");
+    pass.set_version("1.0");
+    pass.set_pass("keep");
     return plan;
   }
 

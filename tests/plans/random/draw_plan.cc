@@ -9,8 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "core/graph/graph.h"
 #include "core/plan/choices/path_pattern.h"
 #include "core/status/check.h"
@@ -47,15 +45,15 @@ class StageDrawer {
   void Change() {
     for (const MeshAxis& axis : stage_.mesh()) axes_.push_back(axis.name());
     for (const GroupChoice& group : stage_.group()) {
-      const Axes flat = absl::StrSplit(absl::StrReplaceAll(group.layout(), {{": flat", ""}}), ", ");
+      const Axes flat(group.over().begin(), group.over().end());
       for (const Parameter* member : Members(group.path())) {
         flat_axes_[member->path] = flat;
         taken_.insert(member->path);
       }
     }
-    for (const OperatorChoice& choice : stage_.operator_()) chosen_.insert(choice.path());
+    for (const ComputeChoice& choice : stage_.compute()) chosen_.insert(choice.path());
     for (const PlanPart& part : stage_.parts()) {
-      for (const OperatorChoice& choice : part.operator_()) chosen_.insert(choice.path());
+      for (const ComputeChoice& choice : part.compute()) chosen_.insert(choice.path());
     }
     switch (random_.Below(8)) {
       case 0:
@@ -152,9 +150,7 @@ class StageDrawer {
     GroupChoice& group = *stage_.add_group();
     group.set_path(path);
     group.set_each(random_.Percent(40));
-    group.set_layout(absl::StrJoin(flat, ", ", [](std::string* out, const std::string& axis) {
-      absl::StrAppend(out, axis, ": flat");
-    }));
+    for (const std::string& axis : flat) group.add_over(axis);
     DrawGroupOptions(flat, group);
     const Axes others = Without(flat);
     const bool split = !others.empty() && random_.Percent(25);
@@ -169,12 +165,24 @@ class StageDrawer {
   }
 
   void DrawGroupOptions(const Axes& flat, GroupChoice& group) {
-    std::vector<std::string> gathers = {"", "each phase", "once"};
-    if (flat.size() == 2) gathers.push_back(absl::StrCat("each phase over ", flat[0]));
-    if (random_.Percent(50)) group.set_gather(random_.Of(gathers));
-    if (random_.Percent(40)) group.set_reduce(random_.Percent(80) ? "each micro-batch" : "once");
-    const std::vector<std::string> blocks = {"row", "2", "3"};
-    if (random_.Percent(25)) group.set_block(random_.Of(blocks));
+    if (random_.Percent(50)) {
+      // The last one is drawn for two axes alone.
+      const int64_t gather = random_.Below(flat.size() == 2 ? 4 : 3);
+      const bool again = gather == 3;
+      group.set_gather(again ? GroupChoice::EACH_PHASE : static_cast<GroupChoice::Gather>(gather));
+      group.set_again_over(again ? flat[0] : "");
+    }
+    if (random_.Percent(40)) {
+      group.set_reduce(random_.Percent(80) ? GroupChoice::EACH_MICRO_BATCH
+                                           : GroupChoice::AFTER_LAST);
+    }
+    if (!random_.Percent(25)) return;
+    const int64_t multiple = 1 + random_.Below(3);
+    if (multiple == 1) {
+      group.set_split_at_rows(true);
+    } else {
+      group.set_split_at_multiples_of(multiple);
+    }
   }
 
   Axes Without(const Axes& axes) const {
@@ -201,8 +209,8 @@ class StageDrawer {
 
   void Choose(const Subjects::Operator& op, const Axes& flat_axes) {
     if (!chosen_.insert(op.path).second) return;
-    OperatorChoice& choice =
-        random_.Percent(85) ? *stage_.add_operator_() : *TrainingPart().add_operator_();
+    ComputeChoice& choice =
+        random_.Percent(85) ? *stage_.add_compute() : *TrainingPart().add_compute();
     choice.set_path(random_.Percent(15) ? InAllBlocks(op.path) : op.path);
     choice.set_signature(random_.Percent(kInvalidPercent) && !op.signatures.empty()
                              ? DrawInvalidSignature(op, axes_, random_)
@@ -255,11 +263,13 @@ class StageDrawer {
 
   void DrawPrecision() {
     PrecisionChoice& precision = *stage_.mutable_precision();
-    if (random_.Percent(80)) precision.set_parameters("bf16");
-    if (random_.Percent(50)) precision.set_reduction(random_.Percent(70) ? "bf16" : "f16");
+    if (random_.Percent(80)) precision.set_parameters(TypeProto::BF16);
+    if (random_.Percent(50)) {
+      precision.set_reduction(random_.Percent(70) ? TypeProto::BF16 : TypeProto::F16);
+    }
     if (random_.Percent(30)) precision.set_outputs(precision.parameters());
     if (random_.Percent(30)) precision.set_in_f32(random_.Of(subjects_.operators).path);
-    if (precision.parameters().empty() || !random_.Percent(40)) return;
+    if (!precision.has_parameters() || !random_.Percent(40)) return;
     // A choice for the cast of a parameter.
     const Parameter& parameter = random_.Of(subjects_.parameters);
     Subjects::Operator cast;
@@ -271,32 +281,34 @@ class StageDrawer {
   }
 
   void DrawStagePasses() {
-    const std::vector<std::string> sizes = {"1B", "64B", "200B", "1KiB", "4MiB"};
+    constexpr double kByte = 0x1p-20;
+    const std::vector<double> sizes = {kByte, 64 * kByte, 200 * kByte, 1024 * kByte, 4};
     if (random_.Percent(40)) {
-      PassChoice& pass = *stage_.add_pass();
-      pass.set_name("bucket_gradients");
-      if (random_.Percent(70)) pass.set_cap(random_.Of(sizes));
-      if (random_.Percent(50)) pass.set_first(random_.Of(sizes));
+      auto& pass = *stage_.add_pass()->mutable_bucket_gradients();
+      if (random_.Percent(70)) pass.set_cap_mib(random_.Of(sizes));
+      if (random_.Percent(50)) pass.set_first_mib(random_.Of(sizes));
     }
     if (random_.Percent(40)) {
-      PassChoice& pass = *stage_.add_pass();
-      pass.set_name("prefetch_gathers");
-      pass.set_distance(static_cast<int32_t>(random_.Below(4)));
+      stage_.add_pass()->mutable_prefetch_gathers()->set_distance(DrawCount(4));
     }
     if (random_.Percent(40)) {
-      PassChoice& pass = *stage_.add_pass();
-      pass.set_name("limit_gathers");
-      pass.set_in_flight(static_cast<int32_t>(random_.Below(4)));
+      stage_.add_pass()->mutable_limit_gathers()->set_in_flight(DrawCount(4));
     }
     if (random_.Percent(30)) {
-      PassChoice& pass = *stage_.add_pass();
-      pass.set_name("offload");
-      const std::vector<std::string> tensors = {"", "parameters", "gradients", "optimizer state",
-                                                "parameters|optimizer state"};
-      pass.set_tensors(random_.Of(tensors));
-      pass.set_distance(static_cast<int32_t>(random_.Below(3)));
+      PassChoice::Offload& pass = *stage_.add_pass()->mutable_offload();
+      using Tensors = std::vector<PassChoice::Offload::Tensors>;
+      constexpr auto kParameters = PassChoice::Offload::PARAMETERS;
+      constexpr auto kGradients = PassChoice::Offload::GRADIENTS;
+      constexpr auto kOptimizerState = PassChoice::Offload::OPTIMIZER_STATE;
+      const std::vector<Tensors> drawn = {
+          {}, {kParameters}, {kGradients}, {kOptimizerState}, {kParameters, kOptimizerState}};
+      for (const auto tensors : random_.Of(drawn)) pass.add_tensors(tensors);
+      pass.set_distance(DrawCount(3));
     }
   }
+
+  // Returns a number below `end`; 0 is the default of an option.
+  int32_t DrawCount(int64_t end) { return static_cast<int32_t>(random_.Below(end)); }
 
   PlanPart& TrainingPart() {
     for (PlanPart& part : *stage_.mutable_parts()) {
@@ -316,7 +328,7 @@ class StageDrawer {
     if (random_.Percent(70)) return;
     const std::vector<std::vector<std::string>> passes = {
         {"none"}, {"fuse"}, {"order"}, {"fuse", "order"}, {"order", "fuse"}};
-    for (const std::string& pass : random_.Of(passes)) part.add_passes()->set_name(pass);
+    for (const std::string& pass : random_.Of(passes)) part.add_passes(pass);
   }
 
   // Most often a number that divides the batch, as it must.
@@ -363,21 +375,21 @@ Traits TraitsOf(const TrainedModel& model, const PlanCase& drawn) {
   const Stage& stage = drawn.stage();
   traits.groups = stage.group_size() > 0;
   for (const GroupChoice& group : stage.group()) {
-    traits.two_flat_axes |= absl::StrContains(group.layout(), ",");
+    traits.two_flat_axes |= group.over_size() > 1;
   }
   for (const StoreChoice& store : stage.store()) {
     const std::vector<std::string>& inputs = model.subjects.batch_inputs;
     traits.updates_or_stores |=
         !absl::c_linear_search(inputs, store.path()) && store.path() != absl::StrJoin(inputs, "|");
   }
-  const auto names_update = [&](const OperatorChoice& choice) {
+  const auto names_update = [&](const ComputeChoice& choice) {
     return absl::c_any_of(model.subjects.operators, [&](const Subjects::Operator& op) {
       return op.update && op.path == choice.path();
     });
   };
-  traits.updates_or_stores |= absl::c_any_of(stage.operator_(), names_update);
+  traits.updates_or_stores |= absl::c_any_of(stage.compute(), names_update);
   for (const PlanPart& part : stage.parts()) {
-    traits.updates_or_stores |= absl::c_any_of(part.operator_(), names_update);
+    traits.updates_or_stores |= absl::c_any_of(part.compute(), names_update);
   }
   return traits;
 }

@@ -1,5 +1,6 @@
 #include "tests/plans/random/shrink.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
@@ -128,9 +129,13 @@ void RemoveAxis(int index, PlanCase& from) {
   };
   const auto layout_of = [](auto& choice) { return choice.mutable_layout(); };
   remove(*stage.mutable_store(), layout_of, true);
-  remove(*stage.mutable_group(), layout_of, true);
+  for (int i = stage.group_size() - 1; i >= 0; --i) {
+    auto& over = *stage.mutable_group(i)->mutable_over();
+    over.erase(std::remove(over.begin(), over.end(), axis), over.end());
+    if (over.empty()) stage.mutable_group()->DeleteSubrange(i, 1);
+  }
   remove(
-      *stage.mutable_operator_(), [](auto& choice) { return choice.mutable_signature(); }, false);
+      *stage.mutable_compute(), [](auto& choice) { return choice.mutable_signature(); }, false);
 }
 
 }  // namespace

@@ -97,8 +97,9 @@ std::string GatherOf(const Unit& unit, const Plan& plan) {
   for (const GroupChoice& group : plan.stages(0).group()) {
     const std::vector<absl::string_view> paths = absl::StrSplit(group.path(), '|');
     if (!absl::c_linear_search(paths, unit.members.front())) continue;
-    // "each phase", "each phase over AXIS", or "once".
-    return absl::StrCat(group.gather() == "once" ? "gathered " : "gathered in ", group.gather());
+    if (group.gather() == GroupChoice::ONCE) return "gathered once";
+    return absl::StrCat("gathered in each phase", group.again_over().empty() ? "" : " over ",
+                        group.again_over());
   }
   return "";
 }

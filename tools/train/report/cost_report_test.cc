@@ -23,7 +23,8 @@ using ::testing::StartsWith;
 
 // Compiles two layers of one shape, whose parameters are gathered one by one, and a head that every
 // rank has.
-CompiledRun Compiled(const Backend& backend, const std::string& gather, bool offload = false) {
+CompiledRun Compiled(const Backend& backend, GroupChoice::Gather gather = GroupChoice::GATHER_UNSET,
+                     bool offload = false) {
   Graph graph("train");
   Tensor y = graph.Input("x", {DType::kF32, {4, 8}});
   for (const char* layer : {"blocks.0.w", "blocks.1.w"}) {
@@ -40,9 +41,9 @@ CompiledRun Compiled(const Backend& backend, const std::string& gather, bool off
   GroupChoice& group = *stage.add_group();
   group.set_path("blocks.*");
   group.set_each(true);
-  group.set_layout("data: flat");
+  group.add_over("data");
   group.set_gather(gather);
-  if (offload) stage.add_pass()->set_name("offload");
+  if (offload) stage.add_pass()->mutable_offload();
   auto run = CompileRun({graph}, plan, backend, 2);
   EXPECT_TRUE(run.ok()) << run.status();
   return *std::move(run);
@@ -63,7 +64,7 @@ void ExpectAligned(const std::string& table, size_t first, size_t count) {
 
 TEST(CostReportTest, ThePlan) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  const CompiledRun run = Compiled(*backend, "");
+  const CompiledRun run = Compiled(*backend);
   const std::string table = PlanTable(run.plan, run.programs[0]);
   EXPECT_THAT(table, StartsWith("plan on {data: 2}  "));
   EXPECT_THAT(table, HasSubstr("\nunits blocks.*.w                           2       512 B    1.00 "
@@ -71,13 +72,13 @@ TEST(CostReportTest, ThePlan) {
   EXPECT_THAT(table, HasSubstr("\ngathers of parameters                      2       512 B    1.00 "
                                "KiB\nother collectives                          1         8 B      "
                                "   8 B\n"));
-  const CompiledRun once = Compiled(*backend, "once");
+  const CompiledRun once = Compiled(*backend, GroupChoice::ONCE);
   EXPECT_THAT(PlanTable(once.plan, once.programs[0]), HasSubstr("KiB  gathered once\n"));
 }
 
 TEST(CostReportTest, CopiesToAndFromTheHost) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  const CompiledRun run = Compiled(*backend, "", /*offload=*/true);
+  const CompiledRun run = Compiled(*backend, GroupChoice::GATHER_UNSET, /*offload=*/true);
   const std::string table = PlanTable(run.plan, run.programs[0]);
   EXPECT_THAT(table, HasSubstr("\ncopies from the host                       3       256 B       "
                                "576 B\n"));
@@ -86,7 +87,7 @@ TEST(CostReportTest, CopiesToAndFromTheHost) {
 
 TEST(CostReportTest, TheEstimate) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  const std::string table = EstimateTable(Estimated(Compiled(*backend, "")), "two toasters");
+  const std::string table = EstimateTable(Estimated(Compiled(*backend)), "two toasters");
   EXPECT_THAT(table, StartsWith("estimated for a step "));
   EXPECT_THAT(table, HasSubstr("\nall-gather along data                      2       512 B "));
   EXPECT_THAT(table, HasSubstr("\nall-reduce along data                      1         8 B "));
@@ -125,7 +126,7 @@ TEST(CostReportTest, TheRatesOfAnEstimate) {
 
 TEST(CostReportTest, TheMeasurementBesideIt) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  const StepCost estimated = Estimated(Compiled(*backend, ""));
+  const StepCost estimated = Estimated(Compiled(*backend));
   StepCost measured = estimated;
   measured.set_step_seconds(0.5);
   measured.mutable_collectives(0)->set_seconds(0.3);

@@ -72,9 +72,8 @@ TEST(ReportTest, MemoryByCategory) {
 TEST(ReportTest, MemoryOfDeviceAndHost) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   Plan plan;
-  PassChoice& pass = *plan.add_stages()->add_pass();
-  pass.set_name("offload");
-  pass.set_tensors("optimizer state");
+  plan.add_stages()->add_pass()->mutable_offload()->add_tensors(
+      PassChoice::Offload::OPTIMIZER_STATE);
   const std::string table = MemoryTable(Compiled(*backend, plan), /*ranks=*/1);
   EXPECT_THAT(table, StartsWith("device memory "));
   const size_t host = table.find("\nhost memory ");

@@ -15,6 +15,7 @@
 #include "core/plan/run_settings.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
+#include "core/tensor/dtype.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
 #include "core/text/quote.h"
@@ -88,8 +89,8 @@ absl::Status CheckRecomputation(const PlanPart& ours, const CommandLine& line, P
 
 // The dtype of parameters that a Plan states; "" if it leaves that open.
 std::string DTypeOf(const Plan& plan) {
-  if (plan.stages_size() == 0 || !plan.stages(0).has_precision()) return "";
-  return plan.stages(0).precision().parameters();
+  if (plan.stages_size() == 0 || !plan.stages(0).precision().has_parameters()) return "";
+  return std::string(DTypeName(static_cast<DType>(plan.stages(0).precision().parameters())));
 }
 
 void SetPrecision(const Plan& ours, Plan& plan) {

@@ -110,7 +110,7 @@ absl::StatusOr<StepCost> StrategySession::Estimate(const CompiledRun& compiled) 
 bool ListsPluginPasses(const Plan& plan) {
   return plan.stages_size() > 0 &&
          absl::c_any_of(plan.stages(0).pass(),
-                        [](const PassChoice& pass) { return !pass.plugin().empty(); });
+                        [](const PassChoice& pass) { return pass.has_plugin(); });
 }
 
 std::unique_ptr<PluginPasses> PassesOfPlugins(const CommandLine& line, const Plugin* strategy,
