@@ -7,12 +7,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "core/ids/id.h"
 
 namespace tessera {
 
 using ValueId = int32_t;
 using OpId = int32_t;
-inline constexpr int32_t kNone = -1;
 
 struct Value;
 

@@ -152,16 +152,15 @@ class Lowering {
     return builder_.EmitKernel(std::move(work), std::move(instruction));
   }
 
-  // Returns the index of the random draw of an op; kNone if it draws nothing.
-  int32_t EnterDraw(const Op& op) {
+  // Returns the id of the random draw of an op; kNone if it draws nothing.
+  DrawId EnterDraw(const Op& op) {
     const Shape& shape = graph_.value(op.outputs[0]).type.shape;
     std::optional<RandomDraw> draw = DrawOf(shape, op.attributes);
     if (!draw.has_value()) return kNone;
     const ValueLayouts& layouts = values_.layouts();
     const MeshLayout& layout = layouts.layout(layouts.Made(op.outputs[0]));
-    std::vector<DrawRule>& draws = builder_.program().draws;
-    draws.push_back({draw->path, {draw->global, draw->start, shape, layout}});
-    return static_cast<int32_t>(draws.size()) - 1;
+    return builder_.program().draws.push_back(
+        {draw->path, {draw->global, draw->start, shape, layout}});
   }
 
   absl::Status LowerAssembly(OpId id) {
@@ -178,9 +177,9 @@ class Lowering {
   absl::Status PutPart(OpId assembly, size_t i) {
     const Op& op = graph_.op(assembly);
     const LocalOp local = values_.Localized(assembly);
-    ASSIGN_OR_RETURN(const int32_t input,
+    ASSIGN_OR_RETURN(const ProgramValueId input,
                      values_.In(op.inputs[i], values_.layouts().Read(assembly)[i]));
-    int32_t assembled = values_.Made(op.outputs[0]);
+    ProgramValueId assembled = values_.Made(op.outputs[0]);
     if (assembled == kNone) assembled = values_.AddOutput(op.outputs[0]);
     const ViewPlacement placement = op.kind->Part(local.types(), static_cast<int>(i));
     const std::string& path = graph_.value(op.outputs[0]).path;
@@ -189,7 +188,7 @@ class Lowering {
 
   // Returns a value that still exists at the end of the step, in row-major order: the value itself,
   // or a copy if it is in a state that the step updates.
-  absl::StatusOr<int32_t> Lasting(int32_t id) {
+  absl::StatusOr<ProgramValueId> Lasting(ProgramValueId id) {
     if (overwritten_.contains(builder_.Root(id))) return builder_.Copy(id);
     ASSIGN_OR_RETURN(id, builder_.Padded(id));
     return builder_.RowMajor(id);
@@ -208,7 +207,7 @@ class Lowering {
       builder_.program().states.push_back(std::move(lowered));
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      ASSIGN_OR_RETURN(int32_t value, values_.In(output.value, ValueLayouts::kBroadcast));
+      ASSIGN_OR_RETURN(ProgramValueId value, values_.In(output.value, ValueLayouts::kBroadcast));
       ASSIGN_OR_RETURN(value, Lasting(value));
       builder_.program().outputs.push_back({output.name, value});
     }
@@ -221,7 +220,7 @@ class Lowering {
   const std::vector<OpId> assembly_of_;
   ProgramBuilder builder_;
   LoweredValues values_;
-  absl::flat_hash_set<int32_t> overwritten_;  // input values of states that are updated
+  absl::flat_hash_set<ProgramValueId> overwritten_;  // input values of states that are updated
 };
 
 }  // namespace
