@@ -42,6 +42,7 @@ class Id {
   constexpr Id& operator+=(int32_t positions) { return *this = *this + positions; }
   constexpr Id& operator-=(int32_t positions) { return *this = *this - positions; }
   constexpr Id& operator++() { return *this += 1; }
+  constexpr Id& operator--() { return *this -= 1; }
 
   template <typename H>
   friend H AbslHashValue(H h, Id id) {

@@ -68,7 +68,8 @@ class Table : private std::vector<T> {
   // Returns the ids of all elements, in order. Elements that are added during a loop over them are
   // not visited.
   IdRange<Id> ids() const { return {Id(0), end_id()}; }
-  // Returns the id that the next new element gets.
+  // Returns the id that the next new element gets. It is one after the last one, which is kNone if
+  // there is no element.
   Id end_id() const { return Id(size()); }
   // Returns whether there is an element with this id.
   bool contains(Id id) const { return Id(0) <= id && id < end_id(); }

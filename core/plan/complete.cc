@@ -86,7 +86,7 @@ PlanPart& PartFor(const Graph& graph, Stage& stage) {
 void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& mesh,
                    PlanPart& part) {
   part.clear_operator_();
-  for (size_t i = 0; i < graph.ops().size(); ++i) {
+  for (const OpId i : graph.ops().ids()) {
     OperatorChoice& choice = *part.add_operator_();
     choice.set_path(graph.ops()[i].path);
     choice.set_signature(AxisUsesToString(layouts.ops[i], mesh));

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/program/lower/lowered_values.h"
 #include "core/program/lower/program_builder.h"
@@ -19,8 +20,8 @@ namespace {
 std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 // Returns which operators an output or an updated state depends on.
-std::vector<bool> NeededOps(const Graph& graph) {
-  std::vector<bool> needed(graph.ops().size(), false);
+Table<OpId, bool> NeededOps(const Graph& graph) {
+  Table<OpId, bool> needed(graph.ops().size(), false);
   std::vector<ValueId> pending;
   for (const GraphOutput& output : graph.outputs()) pending.push_back(output.value);
   for (const State& state : graph.states()) pending.push_back(state.updated);
@@ -36,17 +37,17 @@ std::vector<bool> NeededOps(const Graph& graph) {
 
 // Returns, by value, the op that assembles the value with the other slices, if nothing else reads
 // the value; kNone otherwise. The result is empty if the Graph has no slices.
-std::vector<OpId> AssembliesOfSlices(const Graph& graph) {
+Table<ValueId, OpId> AssembliesOfSlices(const Graph& graph) {
   const auto sliced = [](const Op& op) { return op.slice != kNone; };
   if (absl::c_none_of(graph.ops(), sliced)) return {};
-  std::vector<int> readers(graph.values().size(), 0);
+  Table<ValueId, int> readers(graph.values().size(), 0);
   for (const Op& op : graph.ops()) {
     for (ValueId input : op.inputs) ++readers[input];
   }
   for (const GraphOutput& output : graph.outputs()) ++readers[output.value];
   for (const State& state : graph.states()) ++readers[state.updated];
-  std::vector<OpId> assemblies(graph.values().size(), kNone);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  Table<ValueId, OpId> assemblies(graph.values().size(), kNone);
+  for (const OpId id : graph.ops().ids()) {
     if (!graph.op(id).kind->is_assembly()) continue;
     for (ValueId input : graph.op(id).inputs) {
       const OpId producer = graph.value(input).producer;
@@ -82,15 +83,14 @@ class Lowering {
       values_.AddInput(state.input);
       if (state.updated != state.input) overwritten_.insert(values_.Made(state.input));
     }
-    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
     // On a mesh, casts of parameters come first, so that no gather waits for its cast.
     const auto comes_first = [&](OpId id) {
       return on_mesh_ && IsParameterCast(graph_, graph_.op(id));
     };
-    for (OpId id = 0; id < num_ops; ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       if (needed_[id] && comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
     }
-    for (OpId id = 0; id < num_ops; ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       if (needed_[id] && !comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
     }
     values_.Begin(Phase::kUpdate, kNone);
@@ -216,8 +216,8 @@ class Lowering {
 
   const Graph& graph_;
   const bool on_mesh_;
-  const std::vector<bool> needed_;  // by op
-  const std::vector<OpId> assembly_of_;
+  const Table<OpId, bool> needed_;
+  const Table<ValueId, OpId> assembly_of_;
   ProgramBuilder builder_;
   LoweredValues values_;
   absl::flat_hash_set<ProgramValueId> overwritten_;  // input values of states that are updated

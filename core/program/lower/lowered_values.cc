@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/layout/mesh_layout.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/program/stream_names.h"
@@ -25,7 +26,7 @@ bool IsSameRegion(const SharedRegion& a, const SharedRegion& b) {
 }  // namespace
 
 LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
-                             const std::vector<bool>& needed, RedistributionFinder* finder,
+                             const Table<OpId, bool>& needed, RedistributionFinder* finder,
                              const KernelCatalogue& catalogue, ProgramBuilder* builder)
     : graph_(graph),
       layouts_(std::move(layouts)),
@@ -46,7 +47,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
     if (state.input != kNone) is_part_[state.input] = true;
     is_part_[state.updated] = true;
   }
-  for (size_t id = 0; id < graph.values().size(); ++id) {
+  for (const ValueId id : graph.values().ids()) {
     const ValueId parameter = graph.values()[id].complete_gradient_of;
     if (parameter != kNone && is_part_[parameter]) is_part_[id] = true;
   }
@@ -55,7 +56,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
       is_part_[op.outputs[0]] = is_part_[op.inputs[0]];
     } else if (op.phase == Phase::kBackward && op.slice == kNone) {
       // Such as the gradient of a slice in more bits, and its sum over micro-batches.
-      const ValueId input = op.inputs.empty() ? kNone : op.inputs[0];
+      const ValueId input = op.inputs.empty() ? ValueId() : op.inputs[0];
       const bool same = input != kNone && is_part_[input] &&
                         IsSameRegion(graph.value(input).region, graph.value(op.outputs[0]).region);
       if (same) is_part_[op.outputs[0]] = true;
@@ -69,7 +70,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
   if (finder != nullptr) ListReads(needed);
 }
 
-void LoweredValues::ListReads(const std::vector<bool>& needed) {
+void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
   reads_.resize(graph_.values().size());
   const auto add = [this](ValueId value, LayoutId layout) {
     std::vector<LayoutId>& reads = reads_[value];
@@ -86,9 +87,9 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     ++gradients.missing;
   };
   last_micro_batch_.assign(storage_.num_groups(), kNone);
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
-    const absl::Span<const LayoutId> read = layouts_.Read(static_cast<OpId>(id));
+    const absl::Span<const LayoutId> read = layouts_.Read(id);
     for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
       if (!layouts_.flat(read[i]) || !IsReducedInGroup(inputs[i])) continue;
       const OpId producer = graph_.value(inputs[i]).producer;
@@ -102,9 +103,9 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     if (!state || !layouts_.flat(layouts_.Made(value)) || layouts_.flat(layout)) return;
     gathered_in_update_[layouts_.PositionOf(value)->group].push_back({value, layout});
   };
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
-    const absl::Span<const LayoutId> read = layouts_.Read(static_cast<OpId>(id));
+    const absl::Span<const LayoutId> read = layouts_.Read(id);
     const bool update = graph_.ops()[id].phase == Phase::kUpdate;
     for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
       add(inputs[i], read[i]);

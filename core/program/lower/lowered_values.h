@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/program/kernels/kernel_chooser.h"
 #include "core/program/lower/flat_storage.h"
@@ -36,7 +37,7 @@ class LoweredValues {
  public:
   // `needed[op]` says whether an op is lowered. The finder may be null if there is no mesh.
   LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
-                const std::vector<bool>& needed, RedistributionFinder* finder,
+                const Table<OpId, bool>& needed, RedistributionFinder* finder,
                 const KernelCatalogue& catalogue, ProgramBuilder* builder);
 
   const ValueLayouts& layouts() const { return layouts_; }
@@ -91,7 +92,7 @@ class LoweredValues {
   // read as one, it is reduced with the gradients of the other members.
   bool IsReducedInGroup(ValueId id) const;
 
-  void ListReads(const std::vector<bool>& needed);
+  void ListReads(const Table<OpId, bool>& needed);
   void Set(ValueId id, ProgramValueId value);
   TensorType LocalType(ValueId id, LayoutId layout) const;
   // Returns the elements of a value that all ranks together hold: all of it, or, for an input or a
@@ -145,11 +146,11 @@ class LoweredValues {
   // unless its group is gathered once for the step. `period_` is the current one.
   absl::flat_hash_map<std::pair<Phase, int32_t>, int> periods_;
   int period_ = 0;
-  absl::flat_hash_set<ValueId> results_;      // outputs, updated states
-  absl::flat_hash_set<ValueId> updated_;      // updated values of states
-  std::vector<bool> is_part_;                 // by ValueId: part of a recorded tensor in time
-  std::vector<ProgramValueId> made_;          // by ValueId
-  std::vector<std::vector<LayoutId>> reads_;  // by ValueId: the other layouts in which it is read
+  absl::flat_hash_set<ValueId> results_;  // outputs, updated states
+  absl::flat_hash_set<ValueId> updated_;  // updated values of states
+  Table<ValueId, bool> is_part_;          // part of a recorded tensor in time
+  Table<ValueId, ProgramValueId> made_;
+  Table<ValueId, std::vector<LayoutId>> reads_;  // the other layouts in which it is read
   absl::flat_hash_map<ValueId, std::vector<Arrangement>> arranged_;
   absl::flat_hash_map<ValueId, ProgramValueId> repeated_views_;  // the value that it views
   absl::flat_hash_map<std::pair<OpId, ProgramValueId>, std::vector<ProgramValueId>>

@@ -51,11 +51,11 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
     if (state.input != kNone) positions_[state.input] = position;
     positions_[state.updated] = position;
   }
-  for (size_t id = 0; id < positions_.size(); ++id) {
+  for (const ValueId id : positions_.ids()) {
     const ValueId parameter = graph_.values()[id].complete_gradient_of;
     if (parameter != kNone && positions_[id] == nullptr) positions_[id] = positions_[parameter];
   }
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const Op& op = graph_.ops()[id];
     for (ValueId input : op.inputs) {
       if (positions_[input] == nullptr) continue;
@@ -105,7 +105,7 @@ LayoutId ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> use
 
 void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
   first_read_ = {0};
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const Op& op = graph_.ops()[id];
     const std::vector<AxisUse>& uses = layouts.ops[id];
     for (size_t i = 0; i < op.inputs.size(); ++i) {

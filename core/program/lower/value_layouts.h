@@ -88,11 +88,11 @@ class ValueLayouts {
   const FlatStorage* storage_ = nullptr;
   Table<LayoutId, ValueLayout> layouts_;
   absl::flat_hash_map<ValueLayout, LayoutId> ids_;
-  std::vector<LayoutId> made_;                  // by value
-  std::vector<const FlatPosition*> positions_;  // by value; empty without flat groups
-  std::vector<LayoutId> stored_;                // by state
-  std::vector<LayoutId> read_;                  // by op and input
-  std::vector<size_t> first_read_;              // by op: index in read_ of its first input
+  Table<ValueId, LayoutId> made_;
+  Table<ValueId, const FlatPosition*> positions_;  // empty without flat groups
+  std::vector<LayoutId> stored_;                   // by state
+  std::vector<LayoutId> read_;                     // by op and input
+  Table<OpId, size_t> first_read_;                 // index in read_ of its first input
 };
 
 }  // namespace tessera
