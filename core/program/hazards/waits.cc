@@ -152,7 +152,7 @@ absl::Status CheckWaits(const Program& program) {
     const Instruction& instruction = program.instructions[i];
     bool valid = program.streams.contains(instruction.stream);
     for (const InstructionId earlier : instruction.waits) {
-      valid = valid && earlier != kNone && earlier < i &&
+      valid = valid && program.instructions.contains(earlier) && earlier < i &&
               program.instructions[earlier].stream != instruction.stream;
     }
     if (!valid) {
