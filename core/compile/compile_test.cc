@@ -106,10 +106,10 @@ TEST_F(CompileTest, GradientsAreKnownByWhatTheyAreGradientsOf) {
     const Program& program = run->programs[0];
     const std::string name = micro_batches == 1 ? "p.grad" : "p.grad@0";
     int found = 0;
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-      for (const int32_t id : program.instructions[i].outputs) {
+    for (const InstructionId i : program.instructions.ids()) {
+      for (const ProgramValueId id : program.instructions[i].outputs) {
         const ProgramValue& value = program.value(id);
-        const Category category = program.buffers[value.buffer].CategoryAt(static_cast<int32_t>(i));
+        const Category category = program.buffers[value.buffer].CategoryAt(i.index());
         if (value.path == name) {
           ++found;
           EXPECT_EQ(CategoryName(category), "activations");
@@ -134,9 +134,9 @@ TEST_F(CompileTest, AReusedBufferCountsAsWhatItHolds) {
   const auto run = CompileRun({graph}, Plan(), *backend_);
   ASSERT_TRUE(run.ok()) << run.status();
   const Program& program = run->programs[0];
-  int32_t made = kNone, overwritten = kNone;     // instructions
-  int32_t activation = kNone, gradient = kNone;  // buffers
-  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+  InstructionId made, overwritten;
+  BufferId activation, gradient;
+  for (const InstructionId i : program.instructions.ids()) {
     const ProgramValue& value = program.value(program.instructions[i].outputs[0]);
     if (value.path == "exp") {
       made = i;
@@ -148,8 +148,8 @@ TEST_F(CompileTest, AReusedBufferCountsAsWhatItHolds) {
   }
   ASSERT_NE(made, kNone) << program.ToString();
   ASSERT_EQ(activation, gradient) << program.ToString();
-  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(made)), "activations");
-  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(overwritten)), "gradients");
+  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(made.index())), "activations");
+  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(overwritten.index())), "gradients");
 }
 
 // They were ignored without a note.

@@ -35,7 +35,7 @@ TEST_F(LowerTest, ViewsAreValuesAndNoInstructions) {
   graph_.SetOutput("y", Exp(Slice(Reshape(x, {2, 3, 2}), 1, 1, 1)));
   const Program program = Compile(graph_);
   ASSERT_EQ(program.instructions.size(), 1u) << program.ToString();
-  const ProgramValue& read = program.value(program.instructions[0].inputs[0]);
+  const ProgramValue& read = program.value(program.instructions[InstructionId(0)].inputs[0]);
   EXPECT_EQ(read.within, program.inputs[0].value);
   EXPECT_EQ(read.offset, 2 * 8);
   EXPECT_EQ(read.strides, Strides({6, 2, 1}));
@@ -46,7 +46,7 @@ TEST_F(LowerTest, AViewThatStridesCannotSayIsCopied) {
   graph_.SetOutput("y", Exp(Reshape(Transpose(x, {1, 0}), {6})));
   const Program program = Compile(graph_);
   ASSERT_EQ(program.instructions.size(), 2u) << program.ToString();
-  EXPECT_EQ(program.KernelOf(program.instructions[0]).request.op, "copy");
+  EXPECT_EQ(program.KernelOf(program.instructions[InstructionId(0)]).request.op, "copy");
 }
 
 TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
@@ -56,8 +56,8 @@ TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
   const Program program = Compile(graph_);
   // Two parts are computed in place, and the input has to be copied.
   ASSERT_EQ(program.instructions.size(), 3u) << program.ToString();
-  EXPECT_EQ(program.KernelOf(program.instructions[2]).request.op, "copy");
-  const int32_t concat = program.outputs[0].value;
+  EXPECT_EQ(program.KernelOf(program.instructions[InstructionId(2)]).request.op, "copy");
+  const ProgramValueId concat = program.outputs[0].value;
   for (const Instruction& instruction : program.instructions) {
     EXPECT_EQ(program.value(instruction.outputs[0]).within, concat);
     EXPECT_EQ(program.value(instruction.outputs[0]).strides, Strides({9, 1}));
@@ -72,7 +72,7 @@ TEST_F(LowerTest, AReshapedPartOfAConcatIsComputedInPlace) {
   graph_.SetOutput("y", Concat({Reshape(a, {2, 6}), b}, 1));
   const Program program = Compile(graph_);
   ASSERT_EQ(program.instructions.size(), 2u) << program.ToString();
-  const ProgramValue& moved = program.value(program.instructions[0].outputs[0]);
+  const ProgramValue& moved = program.value(program.instructions[InstructionId(0)].outputs[0]);
   EXPECT_EQ(moved.within, program.outputs[0].value);
   EXPECT_EQ(moved.strides, Strides({12, 2, 1}));
 }
@@ -122,8 +122,8 @@ TEST_F(LowerTest, NothingIsWrittenOverAValueThatIsReadLater) {
   Tensor b = Square(a);
   graph_.SetOutput("y", Multiply(a, b));
   const Program program = Compile(graph_);
-  EXPECT_NE(program.value(program.instructions[0].outputs[0]).buffer,
-            program.value(program.instructions[1].outputs[0]).buffer)
+  EXPECT_NE(program.value(program.instructions[InstructionId(0)].outputs[0]).buffer,
+            program.value(program.instructions[InstructionId(1)].outputs[0]).buffer)
       << program.ToString();
 }
 
@@ -131,7 +131,7 @@ TEST_F(LowerTest, AStateIsUpdatedInPlace) {
   Tensor p = graph_.Parameter("p", {3}, Initializer::Constant(0));
   graph_.SetState("p", Add(p, Square(p)));
   const Program program = Compile(graph_);
-  const ProgramState& state = program.states[0];
+  const ProgramState& state = program.states[ProgramStateId(0)];
   EXPECT_EQ(program.AddressOf(state.input), program.AddressOf(state.updated));
   EXPECT_EQ(program.instructions.size(), 2u) << program.ToString();
 }
@@ -143,8 +143,8 @@ TEST_F(LowerTest, AnOldStateThatIsStillReadIsKeptUntilThen) {
   // Recorded after the new value, but reads the old one.
   graph_.SetOutput("y", Multiply(next, p));
   const Program program = Compile(graph_);
-  EXPECT_EQ(program.AddressOf(program.states[0].input),
-            program.AddressOf(program.states[0].updated));
+  EXPECT_EQ(program.AddressOf(program.states[ProgramStateId(0)].input),
+            program.AddressOf(program.states[ProgramStateId(0)].updated));
   EXPECT_TRUE(VerifyProgram(program).ok());
 }
 
@@ -196,14 +196,14 @@ class VerifyTest : public LowerTest {
 };
 
 TEST_F(VerifyTest, FindsALiveRangeThatEndsTooSoon) {
-  int32_t a = program_.instructions[0].outputs[0];
+  ProgramValueId a = program_.instructions[InstructionId(0)].outputs[0];
   program_.buffers[program_.value(a).buffer].last = 0;
   EXPECT_THAT(Error(), HasSubstr("which is live in [0, 0]"));
 }
 
 TEST_F(VerifyTest, FindsBuffersThatOverlap) {
-  const int32_t a = program_.value(program_.instructions[0].outputs[0]).buffer;
-  const int32_t b = program_.value(program_.instructions[1].outputs[0]).buffer;
+  const BufferId a = program_.value(program_.instructions[InstructionId(0)].outputs[0]).buffer;
+  const BufferId b = program_.value(program_.instructions[InstructionId(1)].outputs[0]).buffer;
   ASSERT_NE(a, b);
   program_.buffers[b].offset = program_.buffers[a].offset + 64;
   program_.arenas[MemorySpace::kDevice] += 1024;
@@ -211,27 +211,27 @@ TEST_F(VerifyTest, FindsBuffersThatOverlap) {
 }
 
 TEST_F(VerifyTest, FindsAReadOfAnOverwrittenValue) {
-  const int32_t a = program_.instructions[0].outputs[0];
-  const int32_t b = program_.instructions[1].outputs[0];
+  const ProgramValueId a = program_.instructions[InstructionId(0)].outputs[0];
+  const ProgramValueId b = program_.instructions[InstructionId(1)].outputs[0];
   program_.values[b].buffer = program_.values[a].buffer;  // exp in place, but a is read later
   EXPECT_THAT(Error(), HasSubstr("instruction 2 (multiply_1): reads multiply, but instruction 1 "
                                  "(exp) has left exp in its bytes"));
 }
 
 TEST_F(VerifyTest, FindsAReadOfTheOldStateAfterTheNew) {
-  std::swap(program_.instructions[0], program_.instructions.back());
+  std::swap(program_.instructions[InstructionId(0)], program_.instructions.back());
   EXPECT_FALSE(VerifyProgram(program_).ok());
 }
 
 TEST_F(VerifyTest, FindsAWrongOrder) {
-  std::swap(program_.instructions[0], program_.instructions[1]);
+  std::swap(program_.instructions[InstructionId(0)], program_.instructions[InstructionId(1)]);
   EXPECT_FALSE(VerifyProgram(program_).ok());
 }
 
 TEST_F(VerifyTest, FindsAWrongShape) {
-  program_.values[program_.instructions[1].outputs[0]].type.shape = {99};
+  program_.values[program_.instructions[InstructionId(1)].outputs[0]].type.shape = {99};
   EXPECT_THAT(Error(), HasSubstr("exp: output 0 is f64[99]; its kernel has f64[100]"));
-  program_.kernels[program_.instructions[1].kernel].request.outputs[0].shape = {99};
+  program_.kernels[program_.instructions[InstructionId(1)].kernel].request.outputs[0].shape = {99};
   EXPECT_THAT(Error(), HasSubstr("output 0 should be [100]"));
 }
 
@@ -242,16 +242,16 @@ TEST_F(LowerTest, TheVerifierFindsAnAssembledValueThatLacksAPartOrHasOneTwice) {
   const Program program = Compile(graph_);
   ASSERT_EQ(program.instructions.size(), 3u) << program.ToString();
   Program incomplete = program;
-  std::swap(incomplete.instructions[1], incomplete.instructions[2]);
+  std::swap(incomplete.instructions[InstructionId(1)], incomplete.instructions[InstructionId(2)]);
   EXPECT_THAT(VerifyProgram(incomplete).ToString(), HasSubstr("which was not written"));
   Program overlapping = program;
-  overlapping.values[overlapping.instructions[1].outputs[0]].offset = 0;
+  overlapping.values[overlapping.instructions[InstructionId(1)].outputs[0]].offset = 0;
   EXPECT_THAT(VerifyProgram(overlapping).ToString(),
               HasSubstr("writes negate over elements of exp"));
 }
 
 TEST_F(VerifyTest, FindsAValueThatLeavesItsBuffer) {
-  program_.values[program_.instructions[0].inputs[0]].offset = 8;
+  program_.values[program_.instructions[InstructionId(0)].inputs[0]].offset = 8;
   EXPECT_THAT(Error(), HasSubstr("x: does not lie in its buffer, #1"));
 }
 
@@ -259,7 +259,7 @@ TEST_F(LowerTest, TheVerifierFindsAViewThatLeavesItsTensor) {
   Tensor x = graph_.Input("x", F32({4, 3}));
   graph_.SetOutput("y", Exp(Slice(x, 0, 3, 1)));
   Program program = Compile(graph_);
-  const int32_t view = program.instructions[0].inputs[0];
+  const ProgramValueId view = program.instructions[InstructionId(0)].inputs[0];
   program.buffers[program.value(view).buffer].bytes += 64;
   program.arenas[MemorySpace::kDevice] += 64;
   program.values[view].offset += 8;
@@ -290,9 +290,9 @@ class BucketTest : public LowerTest {
     auto program = Lower(graph_, chooser);
     ASSERT_TRUE(program.ok()) << program.status();
     program_ = *std::move(program);
-    a_ = program_.instructions[0].outputs[0];
-    b_ = program_.instructions[1].outputs[0];
-    const int32_t bucket = program_.value(a_).buffer;
+    a_ = program_.instructions[InstructionId(0)].outputs[0];
+    b_ = program_.instructions[InstructionId(1)].outputs[0];
+    const BufferId bucket = program_.value(a_).buffer;
     program_.buffers[bucket].bytes = 2 * kBytes;
     program_.values[b_].buffer = bucket;
     program_.values[b_].offset = kBytes;
@@ -303,7 +303,7 @@ class BucketTest : public LowerTest {
   std::string Error() { return VerifyProgram(program_).ToString(); }
 
   Program program_;
-  int32_t a_ = kNone, b_ = kNone;
+  ProgramValueId a_, b_;
 };
 
 TEST_F(BucketTest, TwoValuesLiveInOneBufferAtATime) {
@@ -320,9 +320,10 @@ TEST_F(BucketTest, AWriteOverPartOfALiveValueIsRefused) {
 }
 
 TEST_F(BucketTest, AWriteOverAValueThatIsReadNoMoreIsAllowed) {
-  const std::vector<Instruction> old = program_.instructions;
-  program_.instructions = {old[0], old[3], old[1], old[2]};  // negate reads `a` before square
-  program_.instructions[3].inputs = {b_, b_};
+  // negate reads `a` before square
+  std::rotate(program_.instructions.begin() + 1, program_.instructions.begin() + 3,
+              program_.instructions.begin() + 4);
+  program_.instructions[InstructionId(3)].inputs = {b_, b_};
   program_.values[b_].offset = 0;
   for (Buffer& buffer : program_.buffers) buffer.last = 4;
   for (Buffer& buffer : program_.buffers) buffer.first = -1;
@@ -340,7 +341,7 @@ TEST_F(VerifyTest, FindsABufferOutsideOfTheArena) {
 }
 
 TEST_F(VerifyTest, FindsAStateThatMoved) {
-  const ProgramState& state = program_.states[0];
+  const ProgramState& state = program_.states[ProgramStateId(0)];
   program_.values[state.updated].buffer = program_.value(program_.inputs[0].value).buffer;
   EXPECT_FALSE(VerifyProgram(program_).ok());
 }

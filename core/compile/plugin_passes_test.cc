@@ -59,7 +59,7 @@ std::string ErrorOf(std::function<void(Program&)> edit) {
   return std::string(status.message());
 }
 
-int32_t OutputOf(const Program& program, int32_t instruction) {
+ProgramValueId OutputOf(const Program& program, InstructionId instruction) {
   return program.instructions[instruction].outputs[0];
 }
 
@@ -70,7 +70,7 @@ TEST(PluginPassesTest, AProgramMayStayAsItIs) {
 
 TEST(PluginPassesTest, AnUnusedValueNeedsNoBuffer) {
   const absl::Status status = Compile([](Program& program) {
-    program.values.push_back(program.values[OutputOf(program, 0)]);
+    program.values.push_back(program.values[OutputOf(program, InstructionId(0))]);
     program.values.back().path = "unused";
     program.values.back().buffer = kNone;
   });
@@ -79,12 +79,12 @@ TEST(PluginPassesTest, AnUnusedValueNeedsNoBuffer) {
 
 TEST(PluginPassesTest, AValueLiesInTheBufferOfItsTensor) {
   const std::string error = ErrorOf([](Program& program) {
-    const int32_t tensor = OutputOf(program, 0);
+    const ProgramValueId tensor = OutputOf(program, InstructionId(0));
     program.values.push_back(program.values[tensor]);
     program.values.back().path = "elsewhere";
     program.values.back().within = tensor;
-    program.buffers.push_back(program.buffers[program.values[tensor].buffer]);
-    program.values.back().buffer = static_cast<int32_t>(program.buffers.size()) - 1;
+    program.values.back().buffer =
+        program.buffers.push_back(program.buffers[program.values[tensor].buffer]);
   });
   EXPECT_THAT(error,
               AllOf(HasSubstr("pass 'edit' of strategy test"), HasSubstr("elsewhere: lies within "),
@@ -92,7 +92,9 @@ TEST(PluginPassesTest, AValueLiesInTheBufferOfItsTensor) {
 }
 
 TEST(PluginPassesTest, WorkspacesComeLater) {
-  EXPECT_THAT(ErrorOf([](Program& program) { program.instructions[0].workspace = 0; }),
+  EXPECT_THAT(ErrorOf([](Program& program) {
+                program.instructions[InstructionId(0)].workspace = BufferId(0);
+              }),
               HasSubstr("has a workspace already"));
 }
 

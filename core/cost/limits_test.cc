@@ -29,8 +29,8 @@ TEST(LimitsTest, EachInstructionHasItsOwnLimit) {
       WithCost({.flops = 100, .recomputed_flops = 0, .bytes = 8}, false));
   program.instructions.push_back(WithCost({.flops = 10, .recomputed_flops = 0, .bytes = 40}, true));
   const MachineRates rates = {.flops_per_second = 50, .bytes_per_second = 8};
-  EXPECT_DOUBLE_EQ(LimitSeconds(program.instructions[0], rates), 2);
-  EXPECT_DOUBLE_EQ(LimitSeconds(program.instructions[1], rates), 5);
+  EXPECT_DOUBLE_EQ(LimitSeconds(program.instructions[InstructionId(0)], rates), 2);
+  EXPECT_DOUBLE_EQ(LimitSeconds(program.instructions[InstructionId(1)], rates), 5);
   EXPECT_DOUBLE_EQ(LimitSeconds(program, rates), 7);
 }
 
@@ -41,14 +41,13 @@ TEST(LimitsTest, TheDTypeOfMostMultiplications) {
     PlannedKernel kernel;
     kernel.request.op = "matmul";
     kernel.request.inputs = {{dtype, {2, 2}}, {dtype, {2, 2}}};
-    program.kernels.push_back(kernel);
     Instruction instruction = WithCost({.flops = 100}, false);
-    instruction.kernel = static_cast<int32_t>(program.kernels.size()) - 1;
+    instruction.kernel = program.kernels.push_back(kernel);
     program.instructions.push_back(instruction);
   }
-  program.instructions[0].cost.flops = 101;
+  program.instructions[InstructionId(0)].cost.flops = 101;
   EXPECT_EQ(MatmulDType(program), DType::kF32);
-  program.instructions[0].cost.flops = 99;
+  program.instructions[InstructionId(0)].cost.flops = 99;
   EXPECT_EQ(MatmulDType(program), DType::kBF16);
 }
 

@@ -10,6 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "core/cost/cluster.h"
 #include "core/cost/cluster_prices.h"
+#include "core/ids/table.h"
 #include "core/program/memory/memory_plan.h"
 #include "core/tensor/collective.h"
 
@@ -26,7 +27,9 @@ constexpr std::array<const char*, 5> kTimes = {"forward", "backward", "update", 
 // memory.
 std::optional<MemorySpace> HostCopyTo(const Program& program, const Instruction& instruction) {
   if (instruction.kind != InstructionKind::kCopy) return std::nullopt;
-  const auto space = [&](int32_t id) { return program.buffers[program.value(id).buffer].space; };
+  const auto space = [&](ProgramValueId id) {
+    return program.buffers[program.value(id).buffer].space;
+  };
   const MemorySpace from = space(instruction.inputs[0]), to = space(instruction.outputs[0]);
   const bool between = (from == MemorySpace::kOffloadHost) != (to == MemorySpace::kOffloadHost);
   return between ? std::make_optional(to) : std::nullopt;
@@ -132,15 +135,15 @@ std::vector<int> AxesOf(const CollectiveRequest& request, const Mesh& mesh) {
 }
 
 // Adds the entries of all collectives with their bytes. Returns the seconds of each request.
-std::vector<double> AddCollectives(const Program& program, const ClusterPrices& prices,
-                                   StepCost* cost) {
-  std::vector<int64_t> calls(program.collectives.size(), 0);
+Table<CollectiveId, double> AddCollectives(const Program& program, const ClusterPrices& prices,
+                                           StepCost* cost) {
+  Table<CollectiveId, int64_t> calls(program.collectives.size(), 0);
   for (const Instruction& instruction : program.instructions) {
     if (program.Communicates(instruction)) ++calls[instruction.collective];
   }
-  std::vector<double> seconds(calls.size(), 0);
+  Table<CollectiveId, double> seconds(calls.size(), 0);
   std::vector<SentBytes> sent;  // by entry
-  for (size_t i = 0; i < calls.size(); ++i) {
+  for (const CollectiveId i : calls.ids()) {
     if (calls[i] == 0) continue;
     const CollectiveRequest& request = program.collectives[i];
     const std::vector<PricedGroup>& groups = prices.GroupsAlong(AxesOf(request, program.mesh));
@@ -182,11 +185,11 @@ DType OperandDType(const Program& program, const Instruction& instruction) {
   return program.value(instruction.inputs[0]).type.dtype;
 }
 
-void AddTimes(const Program& program, absl::Span<const TimeSpan> times, StepCost* cost) {
+void AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& times, StepCost* cost) {
   const Overlap overlap = OverlapOf(program, times);
   std::array<double, kTimes.size()> seconds{};
   double exposed = 0;
-  for (size_t i = 0; i < times.size(); ++i) {
+  for (const InstructionId i : times.ids()) {
     const Instruction& instruction = program.instructions[i];
     if (!program.Communicates(instruction)) {
       seconds[TimeOf(program, instruction)] += times[i].seconds();
@@ -234,8 +237,8 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster, const Grou
   AddMemory(program, &cost);
   AddHostCopies(program, &cost);
   const ClusterPrices prices(cluster, program.mesh, job);
-  const std::vector<double> collectives = AddCollectives(program, prices, &cost);
-  std::vector<double> seconds;
+  const Table<CollectiveId, double> collectives = AddCollectives(program, prices, &cost);
+  Table<InstructionId, double> seconds;
   seconds.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
     seconds.push_back(
@@ -252,7 +255,7 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster) {
   return EstimateStep(program, cluster, SiteOnCluster(cluster, program.mesh.size()));
 }
 
-StepCost CostOfTimes(const Program& program, absl::Span<const TimeSpan> times) {
+StepCost CostOfTimes(const Program& program, const Table<InstructionId, TimeSpan>& times) {
   StepCost cost;
   AddTimes(program, times, &cost);
   return cost;

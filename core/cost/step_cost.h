@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/cost/step_time.h"
+#include "core/ids/table.h"
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/program/program.h"
 #include "core/proto/cluster.pb.h"
@@ -28,7 +29,7 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster, const Grou
 StepCost EstimateStep(const Program& program, const Cluster& cluster);
 
 // Returns the times of a step and the calls of its collectives, without memory and bytes.
-StepCost CostOfTimes(const Program& program, absl::Span<const TimeSpan> times);
+StepCost CostOfTimes(const Program& program, const Table<InstructionId, TimeSpan>& times);
 
 // Returns the index of the entry of an operation along these axes, in any order. Appends an entry
 // if there is none.

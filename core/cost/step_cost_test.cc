@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cost/cluster.h"
+#include "core/ids/table.h"
 
 namespace tessera {
 namespace {
@@ -48,11 +49,11 @@ class Steps {
     program_.instructions.push_back(std::move(instruction));
     return *this;
   }
-  Steps& Communicate(const CollectiveRequest& request, std::vector<int32_t> waits = {}) {
+  Steps& Communicate(const CollectiveRequest& request, const std::vector<int>& waits = {}) {
     Instruction instruction;
     instruction.kind = InstructionKind::kCollective;
-    instruction.stream = 1;
-    instruction.waits = std::move(waits);
+    instruction.stream = StreamId(1);
+    for (const int earlier : waits) instruction.waits.emplace_back(earlier);
     instruction.collective = program_.EnterCollective(request);
     program_.instructions.push_back(std::move(instruction));
     return *this;
@@ -191,10 +192,10 @@ TEST(StepCostTest, CopiesToAndFromTheHost) {
   steps.Compute({.bytes = 100}, Phase::kForward);
   Program& program = steps.program();
   program.buffers.resize(2);
-  program.buffers[1].space = MemorySpace::kOffloadHost;
-  program.buffers[1].bytes = 640;
-  program.buffers[1].category = Category::kOptimizerState;
-  for (const int32_t buffer : {0, 1}) {
+  program.buffers[BufferId(1)].space = MemorySpace::kOffloadHost;
+  program.buffers[BufferId(1)].bytes = 640;
+  program.buffers[BufferId(1)].category = Category::kOptimizerState;
+  for (const BufferId buffer : program.buffers.ids()) {
     ProgramValue& value = program.values.emplace_back();
     value.type = {DType::kF32, {10}};
     value.buffer = buffer;
@@ -202,8 +203,8 @@ TEST(StepCostTest, CopiesToAndFromTheHost) {
   for (const auto& [from, to] : {std::pair(1, 0), std::pair(0, 1), std::pair(1, 0)}) {
     Instruction& copy = program.instructions.emplace_back();
     copy.kind = InstructionKind::kCopy;
-    copy.inputs = {from};
-    copy.outputs = {to};
+    copy.inputs = {ProgramValueId(from)};
+    copy.outputs = {ProgramValueId(to)};
   }
   Cluster cluster = SlowCluster();
   cluster.set_host_bytes_per_second(20);
@@ -228,7 +229,7 @@ TEST(StepCostTest, CostOfMeasuredTimes) {
   steps.Compute({}, Phase::kForward)
       .Communicate(Request(CollectiveOperation::kAllGather, 100, {"data"}))
       .Compute({}, Phase::kUpdate);
-  const std::vector<TimeSpan> times = {{0, 1}, {1, 4}, {3, 5}};
+  const Table<InstructionId, TimeSpan> times = {{0, 1}, {1, 4}, {3, 5}};
   const StepCost cost = CostOfTimes(steps.program(), times);
   EXPECT_EQ(cost.step_seconds(), 5);
   EXPECT_EQ(cost.computation_seconds(), 3);

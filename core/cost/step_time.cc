@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/ids/table.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -20,15 +21,17 @@ bool FollowsByItself(const Program& program, const Instruction& earlier,
 
 // Returns the instructions that communicate, or those that do not, in the order in which they
 // begin.
-std::vector<int32_t> InOrder(const Program& program, absl::Span<const TimeSpan> times,
-                             bool communicate) {
-  std::vector<int32_t> order;
-  for (size_t i = 0; i < times.size(); ++i) {
+std::vector<InstructionId> InOrder(const Program& program,
+                                   const Table<InstructionId, TimeSpan>& times, bool communicate) {
+  std::vector<InstructionId> order;
+  for (const InstructionId i : times.ids()) {
     if (program.Communicates(program.instructions[i]) == communicate) {
-      order.push_back(static_cast<int32_t>(i));
+      order.push_back(i);
     }
   }
-  const auto before = [&](int32_t a, int32_t b) { return times[a].begin < times[b].begin; };
+  const auto before = [&](InstructionId a, InstructionId b) {
+    return times[a].begin < times[b].begin;
+  };
   if (!std::is_sorted(order.begin(), order.end(), before)) {
     std::stable_sort(order.begin(), order.end(), before);
   }
@@ -37,37 +40,39 @@ std::vector<int32_t> InOrder(const Program& program, absl::Span<const TimeSpan> 
 
 }  // namespace
 
-std::vector<TimeSpan> SimulateStep(const Program& program, absl::Span<const double> seconds) {
+Table<InstructionId, TimeSpan> SimulateStep(const Program& program,
+                                            const Table<InstructionId, double>& seconds) {
   TESSERA_CHECK(seconds.size() == program.instructions.size());
-  std::vector<TimeSpan> times(seconds.size());
-  std::vector<int32_t> last(program.streams.size(), kNone);  // the last instruction of each stream
-  double issued = 0;                                         // when the thread is free again
-  for (size_t i = 0; i < seconds.size(); ++i) {
+  Table<InstructionId, TimeSpan> times(seconds.size());
+  Table<StreamId, InstructionId> last(program.streams.size());  // the last instruction of each
+  double issued = 0;                                            // when the thread is free again
+  for (const InstructionId i : seconds.ids()) {
     const Instruction& instruction = program.instructions[i];
-    for (const int32_t earlier : instruction.waits) issued = std::max(issued, times[earlier].end);
+    for (const InstructionId earlier : instruction.waits)
+      issued = std::max(issued, times[earlier].end);
     double begin = issued;
-    int32_t& previous = last[instruction.stream];
+    InstructionId& previous = last[instruction.stream];
     if (previous != kNone) {
       begin = std::max(begin, times[previous].end);
       if (!FollowsByItself(program, program.instructions[previous], instruction)) issued = begin;
     }
-    previous = static_cast<int32_t>(i);
+    previous = i;
     times[i] = {begin, begin + seconds[i]};
     if (!program.Communicates(instruction)) issued = times[i].end;
   }
   return times;
 }
 
-double StepSeconds(absl::Span<const TimeSpan> times) {
+double StepSeconds(const Table<InstructionId, TimeSpan>& times) {
   double end = 0;
   for (const TimeSpan& time : times) end = std::max(end, time.end);
   return end;
 }
 
-Overlap OverlapOf(const Program& program, absl::Span<const TimeSpan> times) {
+Overlap OverlapOf(const Program& program, const Table<InstructionId, TimeSpan>& times) {
   TESSERA_CHECK(times.size() == program.instructions.size());
   std::vector<TimeSpan> computing;  // disjoint, in order
-  for (const int32_t i : InOrder(program, times, /*communicate=*/false)) {
+  for (const InstructionId i : InOrder(program, times, /*communicate=*/false)) {
     if (computing.empty() || times[i].begin > computing.back().end) {
       computing.push_back(times[i]);
     } else {
@@ -79,7 +84,7 @@ Overlap OverlapOf(const Program& program, absl::Span<const TimeSpan> times) {
   overlap.exposed_seconds.resize(times.size(), 0);
   double counted = 0;  // the time before this has been counted
   auto busy = computing.begin();
-  for (const int32_t i : InOrder(program, times, /*communicate=*/true)) {
+  for (const InstructionId i : InOrder(program, times, /*communicate=*/true)) {
     double from = std::max(times[i].begin, counted);
     while (from < times[i].end) {
       while (busy != computing.end() && busy->end <= from) ++busy;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "core/ids/table.h"
 #include "core/program/program.h"
 
 namespace tessera {
@@ -30,10 +31,11 @@ struct TimeSpan {
 //
 // Collectives that run at the same time do not slow down each other, nor the computation. Takes
 // time in proportion to the number of instructions and waits.
-std::vector<TimeSpan> SimulateStep(const Program& program, absl::Span<const double> seconds);
+Table<InstructionId, TimeSpan> SimulateStep(const Program& program,
+                                            const Table<InstructionId, double>& seconds);
 
 // Returns the end of the last instruction.
-double StepSeconds(absl::Span<const TimeSpan> times);
+double StepSeconds(const Table<InstructionId, TimeSpan>& times);
 
 // The time in which something computes, and for each instruction the time in which it communicates
 // while nothing computes (0 for instructions that compute). If several communicate at once, the
@@ -41,10 +43,10 @@ double StepSeconds(absl::Span<const TimeSpan> times);
 // runs.
 struct Overlap {
   double computation_seconds = 0;
-  std::vector<double> exposed_seconds;  // by instruction
+  Table<InstructionId, double> exposed_seconds;
 };
 // `times` may be simulated or measured.
-Overlap OverlapOf(const Program& program, absl::Span<const TimeSpan> times);
+Overlap OverlapOf(const Program& program, const Table<InstructionId, TimeSpan>& times);
 
 }  // namespace tessera
 

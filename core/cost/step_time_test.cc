@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/ids/table.h"
+
 namespace tessera {
 
 bool operator==(const TimeSpan& a, const TimeSpan& b) {
@@ -25,17 +27,17 @@ class Steps {
  public:
   Steps() { program_.streams = {"compute", "gradients", "parameters"}; }
 
-  Steps& Compute(double seconds, std::vector<int32_t> waits = {}, int32_t stream = 0) {
+  Steps& Compute(double seconds, const std::vector<int>& waits = {}, int stream = 0) {
     Instruction instruction;
-    instruction.stream = stream;
-    instruction.waits = std::move(waits);
+    instruction.stream = StreamId(stream);
+    for (const int earlier : waits) instruction.waits.emplace_back(earlier);
     program_.instructions.push_back(std::move(instruction));
     seconds_.push_back(seconds);
     return *this;
   }
-  Steps& Communicate(double seconds, int32_t stream, std::vector<int32_t> waits = {},
+  Steps& Communicate(double seconds, int stream, const std::vector<int>& waits = {},
                      const std::string& axis = "data") {
-    Compute(seconds, std::move(waits), stream);
+    Compute(seconds, waits, stream);
     Instruction& instruction = program_.instructions.back();
     instruction.kind = InstructionKind::kCollective;
     instruction.collective = program_.EnterCollective({.elements = 8, .mesh_axes = {axis}});
@@ -43,12 +45,12 @@ class Steps {
   }
 
   const Program& program() const { return program_; }
-  std::vector<TimeSpan> Run() const { return SimulateStep(program_, seconds_); }
+  Table<InstructionId, TimeSpan> Run() const { return SimulateStep(program_, seconds_); }
   Overlap overlap() const { return OverlapOf(program_, Run()); }
 
  private:
   Program program_;
-  std::vector<double> seconds_;
+  Table<InstructionId, double> seconds_;
 };
 
 TEST(StepTimeTest, AStreamRunsInOrder) {
@@ -135,7 +137,7 @@ TEST(StepTimeTest, ExposedTimeIsCountedOnce) {
 // Measured times need not be in the Program's order, and may have gaps in which nothing runs.
 TEST(StepTimeTest, OverlapOfMeasuredTimes) {
   const Steps steps = Steps().Communicate(0, 1).Compute(0).Compute(0).Communicate(0, 1).Compute(0);
-  const std::vector<TimeSpan> times = {{1, 6}, {4, 5}, {2, 3}, {8, 9}, {2, 2.5}};
+  const Table<InstructionId, TimeSpan> times = {{1, 6}, {4, 5}, {2, 3}, {8, 9}, {2, 2.5}};
   const Overlap overlap = OverlapOf(steps.program(), times);
   EXPECT_EQ(overlap.computation_seconds, 2);
   EXPECT_THAT(overlap.exposed_seconds, ElementsAre(3, 0, 0, 1, 0));

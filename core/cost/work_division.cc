@@ -50,7 +50,7 @@ void FindEmptyParts(const Graph& graph, const Program& program, WorkDivision* di
   for (const NamedValue& input : program.inputs) {
     const auto found = batch_dims.find(input.name);
     if (input.value == kNone || found == batch_dims.end() || found->second == kNone) continue;
-    const int32_t part = program.value(input.value).part;
+    const PartId part = program.value(input.value).part;
     if (part == kNone) continue;
     const PartRule& rule = program.parts[part];
     int64_t rows = rule.extent[found->second], parts = 1;

@@ -2,13 +2,14 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 
 namespace tessera {
 namespace {
 
 // Returns which values depend on the targets. Only these get gradients.
-std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets) {
-  std::vector<bool> depends(graph.values().size(), false);
+Table<ValueId, bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets) {
+  Table<ValueId, bool> depends(graph.values().size(), false);
   for (const Tensor& target : targets) depends[target.id()] = true;
   for (const Op& op : graph.ops()) {
     bool any = false;
@@ -49,9 +50,9 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         absl::StrCat("a loss is a floating scalar, not ", TypeToString(loss.type())));
   }
   const BackwardPhase phase(&graph);
-  const std::vector<bool> depends = DependsOn(graph, targets);
-  const OpId forward_ops = static_cast<OpId>(graph.ops().size());
-  std::vector<Tensor> gradients(graph.values().size());
+  const Table<ValueId, bool> depends = DependsOn(graph, targets);
+  const OpId forward_ops = graph.ops().end_id();
+  Table<ValueId, Tensor> gradients(graph.values().size());
 
   // The sum of all contributions gets the value's path; the contributions keep the paths of their
   // operators. One gradient may serve several values (both terms of a sum): it is named after a
@@ -70,7 +71,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
     gradients[loss.id()] = operators.fill(graph, loss.type(), 1.0);
     graph.SetGradientOfValue(gradients[loss.id()].id(), loss.id());
   }
-  for (OpId id = forward_ops - 1; id >= 0; --id) {
+  for (OpId id = forward_ops - 1; id != kNone; --id) {
     std::vector<Tensor> output_gradients;
     bool any = false;
     for (ValueId output : graph.op(id).outputs) {
@@ -93,7 +94,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
 
     GradientBuilder builder(&graph, id, std::move(output_gradients), needed);
     const Operator& kind = *graph.op(id).kind;
-    const OpId first_gradient_op = static_cast<OpId>(graph.ops().size());
+    const OpId first_gradient_op = graph.ops().end_id();
     {
       Scope scope(&graph, absl::StrCat(graph.op(id).path, ".backward"));
       absl::Status status = kind.Gradient(builder);
@@ -102,7 +103,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         return absl::Status(status.code(), absl::StrCat("the gradient of '", graph.op(id).path,
                                                         "': ", status.message()));
       }
-      const OpId end = static_cast<OpId>(graph.ops().size());
+      const OpId end = graph.ops().end_id();
       for (OpId op = first_gradient_op; op < end; ++op) graph.SetGradientOf(op, id);
       for (size_t i = 0; i < needed.size(); ++i) {
         const Tensor contribution = builder.input_gradients()[i];
@@ -120,7 +121,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         graph.SetGradientOfValue(sum.id(), input);
       }
       // Sums of contributions also get the block.
-      for (OpId op = first_gradient_op; op < static_cast<OpId>(graph.ops().size()); ++op) {
+      for (OpId op = first_gradient_op; op < graph.ops().end_id(); ++op) {
         graph.SetBlock(op, graph.op(id).block);
       }
     }

@@ -62,8 +62,7 @@ Scope::Scope(Graph* graph, absl::string_view name, Kind kind)
     : graph_(graph), outer_size_(graph->scope_.size()), outer_block_(graph->block_) {
   absl::StrAppend(&graph->scope_, graph->scope_.empty() ? "" : ".", name);
   if (kind != kBlock) return;
-  graph->block_ = static_cast<int32_t>(graph->blocks_.size());
-  graph->blocks_.push_back(graph->scope_);
+  graph->block_ = graph->blocks_.push_back(graph->scope_);
 }
 
 Scope::~Scope() {
@@ -95,7 +94,7 @@ void Graph::Fail(absl::Status status) {
 
 ValueId Graph::AddValue(std::string path, TensorType type, Role role, OpId producer,
                         int output_index) {
-  const ValueId id = static_cast<ValueId>(values_.size());
+  const ValueId id = values_.end_id();
   TESSERA_CHECK(value_of_path_.Insert(path, id, values_)) << "path taken: " << path;
   Value value;
   value.path = std::move(path);
@@ -222,7 +221,7 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
   }
   op.path = FreePath(ScopedPath(name.empty() ? kind.name() : name));
   op.origin = op.path;
-  const OpId id = static_cast<OpId>(ops_.size());
+  const OpId id = ops_.end_id();
   std::vector<Tensor> result;
   for (int i = 0; i < static_cast<int>(outputs->size()); ++i) {
     const absl::string_view output_name = kind.OutputName(i);
@@ -261,7 +260,7 @@ void Graph::ForgetPaths() {
 }
 
 OpId Graph::AppendOp(Op op, absl::Span<const Value> outputs) {
-  const OpId id = static_cast<OpId>(ops_.size());
+  const OpId id = ops_.end_id();
   op.outputs.clear();
   op.gradient_of = kNone;  // it would be an id of another Graph
   op.path = FreePath(std::move(op.path));
@@ -302,7 +301,7 @@ void Graph::Rename(ValueId value, absl::string_view path) {
 }
 
 void Graph::AddOrderEdge(OpId op, OpId earlier) {
-  TESSERA_CHECK(earlier < op && op < static_cast<OpId>(ops_.size()))
+  TESSERA_CHECK(earlier < op && op < ops_.end_id())
       << ops_[op].path << " after " << ops_[earlier].path;
   ops_[op].after.push_back(earlier);
 }

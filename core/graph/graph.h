@@ -29,10 +29,16 @@
 #include "core/graph/operator.h"
 #include "core/graph/shared_string.h"
 #include "core/graph/values_by_path.h"
+#include "core/ids/id.h"
+#include "core/ids/table.h"
 #include "core/layout/layout.h"
 #include "core/tensor/shape.h"
 
 namespace tessera {
+
+// The ids of what a Graph has: positions in its tables. That of a value is in values_by_path.h.
+using OpId = Id<struct Op>;
+using BlockId = Id<struct GraphBlock>;  // a path in Graph::blocks()
 
 enum class Role : uint8_t {
   kInput,           // set before each step: a batch, a learning rate, a seed
@@ -66,16 +72,16 @@ struct Value {
   std::string path;
   TensorType type;
   Role role = Role::kActivation;
-  OpId producer = kNone;  // kNone: an input, or the input value of a state
-  int output_index = 0;   // of the producer
+  OpId producer;         // kNone: an input, or the input value of a state
+  int output_index = 0;  // of the producer
   // The value that this is the gradient of, or contributes to the gradient of. If one gradient
   // serves several values, this is the first of them. kNone: not a gradient, or a rewriting has
   // split that value into several.
-  ValueId gradient_of = kNone;
+  ValueId gradient_of;
   // The target of AppendGradients (in a training step, a parameter) that this is the complete
   // gradient of, with all contributions. In a rewritten Graph it may also be the contribution of a
   // micro-batch, or a sum of such contributions.
-  ValueId complete_gradient_of = kNone;
+  ValueId complete_gradient_of;
   SharedRegion region;  // in a rewritten Graph
 };
 
@@ -96,15 +102,15 @@ struct Op {
   int32_t slice = kNone;
   int32_t micro_batch = kNone;  // the micro-batch that it computes; kNone: the full batch
   bool recomputed = false;      // repeats another op to save memory
-  int32_t block = kNone;        // in Graph::blocks(): the block of this op, or of its forward op
+  BlockId block;                // of this op, or of its forward op
   // The forward op whose gradient rule recorded this op. kNone: there is none, or a rewriting has
   // split the forward op into several but not this op.
-  OpId gradient_of = kNone;
+  OpId gradient_of;
 };
 
 // An input of the step.
 struct GraphInput {
-  ValueId value = kNone;
+  ValueId value;
   int batch_dim = kNone;  // the dimension of the batch's rows; kNone: the same for all rows
   // The path of the recorded Graph's input that this input is, or a micro-batch's part of (see
   // Value::region).
@@ -128,18 +134,18 @@ struct State {
 
 struct GraphOutput {
   std::string name;
-  ValueId value = kNone;
+  ValueId value;
 };
 
 // The contents of a Graph. The fields are explained at the methods of Graph with the same names.
 struct GraphParts {
   std::string name;
-  std::vector<Value> values;
-  std::vector<Op> ops;
+  Table<ValueId, Value> values;
+  Table<OpId, Op> ops;
   std::vector<GraphInput> inputs;
   std::vector<State> states;
   std::vector<GraphOutput> outputs;
-  std::vector<std::string> blocks;
+  Table<BlockId, std::string> blocks;
 };
 
 class Graph;
@@ -165,7 +171,7 @@ class Tensor {
 
  private:
   Graph* graph_ = nullptr;
-  ValueId id_ = kNone;
+  ValueId id_;
 };
 
 // A limit that is exceeded if a Graph has more than `count` states that together take more than
@@ -238,7 +244,7 @@ class Graph {
   void AddOrderEdge(OpId op, OpId earlier);
   // Records that the gradient rule of `forward` recorded `op`.
   void SetGradientOf(OpId op, OpId forward) { ops_[op].gradient_of = forward; }
-  void SetBlock(OpId op, int32_t block) { ops_[op].block = block; }
+  void SetBlock(OpId op, BlockId block) { ops_[op].block = block; }
   // Sets the value that `gradient` is the gradient of, unless it is set already.
   void SetGradientOfValue(ValueId gradient, ValueId value) {
     ValueId& of = values_[gradient].gradient_of;
@@ -272,13 +278,13 @@ class Graph {
 
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
-  const std::vector<Value>& values() const { return values_; }
-  const std::vector<Op>& ops() const { return ops_; }
+  const Table<ValueId, Value>& values() const { return values_; }
+  const Table<OpId, Op>& ops() const { return ops_; }
   const std::vector<GraphInput>& inputs() const { return inputs_; }
   const std::vector<State>& states() const { return states_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   // Paths of the scopes that were marked as blocks, in order.
-  const std::vector<std::string>& blocks() const { return blocks_; }
+  const Table<BlockId, std::string>& blocks() const { return blocks_; }
 
   const Value& value(ValueId id) const { return values_[id]; }
   const Op& op(OpId id) const { return ops_[id]; }
@@ -312,18 +318,18 @@ class Graph {
   std::string OpToString(const Op& op) const;
 
   std::string name_;
-  std::vector<Value> values_;
-  std::vector<Op> ops_;
+  Table<ValueId, Value> values_;
+  Table<OpId, Op> ops_;
   std::vector<GraphInput> inputs_;
   std::vector<State> states_;
   std::vector<GraphOutput> outputs_;
-  std::vector<std::string> blocks_;
+  Table<BlockId, std::string> blocks_;
   ValuesByPath value_of_path_;
   absl::flat_hash_set<std::string> op_paths_;  // of ops whose path is not also that of a value
   absl::flat_hash_map<std::string, int> state_of_path_;
   absl::flat_hash_map<std::string, int> next_suffix_;
   std::string scope_;
-  int32_t block_ = kNone;  // index in blocks_ of the current block
+  BlockId block_;  // the current one
   Phase phase_ = Phase::kForward;
   absl::Status status_;
   int64_t state_bytes_ = 0;
@@ -343,7 +349,7 @@ class Scope {
  private:
   Graph* graph_;
   size_t outer_size_;
-  int32_t outer_block_;
+  BlockId outer_block_;
 };
 
 // Returns whether `path` is in the scope `scope`: "blocks.1.ln1" is in "blocks.1", "blocks.10" is

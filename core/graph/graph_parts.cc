@@ -3,6 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/graph.h"
+#include "core/ids/id.h"
+#include "core/ids/table.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"
 
@@ -19,12 +21,8 @@ class PartsChecker {
 
   absl::Status Check() {
     RETURN_IF_ERROR(CheckInputsAndStates());
-    for (size_t i = 0; i < parts_.values.size(); ++i) {
-      RETURN_IF_ERROR(CheckValue(static_cast<ValueId>(i)));
-    }
-    for (size_t i = 0; i < parts_.ops.size(); ++i) {
-      RETURN_IF_ERROR(CheckOp(static_cast<OpId>(i)));
-    }
+    for (const ValueId id : parts_.values.ids()) RETURN_IF_ERROR(CheckValue(id));
+    for (const OpId id : parts_.ops.ids()) RETURN_IF_ERROR(CheckOp(id));
     for (const GraphOutput& output : parts_.outputs) {
       if (!IsValue(output.value)) return Missing("output", output.name, "value", output.value);
     }
@@ -33,13 +31,16 @@ class PartsChecker {
 
  private:
   static absl::Status Missing(absl::string_view what, absl::string_view path,
-                              absl::string_view missing, int32_t id) {
-    return Error(what, path, absl::StrCat(missing, " ", id, " does not exist"));
+                              absl::string_view missing, int32_t number) {
+    return Error(what, path, absl::StrCat(missing, " ", number, " does not exist"));
   }
-  bool IsValue(ValueId id) const {
-    return id >= 0 && id < static_cast<ValueId>(parts_.values.size());
+  template <typename Thing>
+  static absl::Status Missing(absl::string_view what, absl::string_view path,
+                              absl::string_view missing, Id<Thing> id) {
+    return Missing(what, path, missing, id.index());
   }
-  bool IsOp(OpId id) const { return id >= 0 && id < static_cast<OpId>(parts_.ops.size()); }
+  bool IsValue(ValueId id) const { return parts_.values.contains(id); }
+  bool IsOp(OpId id) const { return parts_.ops.contains(id); }
 
   // Checks that each value without a producer is an input, or the input value of a state with the
   // same path.
@@ -92,7 +93,7 @@ class PartsChecker {
       const std::vector<ValueId>& outputs = parts_.ops[value.producer].outputs;
       if (value.output_index < 0 || value.output_index >= static_cast<int>(outputs.size()) ||
           outputs[value.output_index] != id) {
-        return error(absl::StrCat("op ", value.producer, " does not make it"));
+        return error(absl::StrCat("op ", value.producer.index(), " does not make it"));
       }
     }
     for (ValueId of : {value.gradient_of, value.complete_gradient_of}) {
@@ -130,12 +131,12 @@ class PartsChecker {
       }
     }
     for (OpId earlier : op.after) {
-      if (earlier < 0 || earlier >= id) return Missing("op", op.path, "earlier op", earlier);
+      if (!IsOp(earlier) || earlier >= id) return Missing("op", op.path, "earlier op", earlier);
     }
     if (op.gradient_of != kNone && !IsOp(op.gradient_of)) {
       return Missing("op", op.path, "op", op.gradient_of);
     }
-    if (op.block < kNone || op.block >= static_cast<int32_t>(parts_.blocks.size())) {
+    if (op.block != kNone && !parts_.blocks.contains(op.block)) {
       return Missing("op", op.path, "block", op.block);
     }
     if (op.micro_batch < kNone) return Missing("op", op.path, "micro-batch", op.micro_batch);
@@ -157,7 +158,7 @@ class PartsChecker {
   }
 
   const GraphParts& parts_;
-  std::vector<bool> declared_;  // by value
+  Table<ValueId, bool> declared_;
 };
 
 }  // namespace
@@ -170,9 +171,9 @@ absl::StatusOr<Graph> Graph::FromParts(GraphParts parts) {
   graph.inputs_ = std::move(parts.inputs);
   graph.outputs_ = std::move(parts.outputs);
   graph.blocks_ = std::move(parts.blocks);
-  for (size_t i = 0; i < graph.values_.size(); ++i) {
-    const std::string& path = graph.values_[i].path;
-    if (!graph.value_of_path_.Insert(path, static_cast<ValueId>(i), graph.values_)) {
+  for (const ValueId id : graph.values_.ids()) {
+    const std::string& path = graph.values_[id].path;
+    if (!graph.value_of_path_.Insert(path, id, graph.values_)) {
       return Error("value", path, "another value has this path");
     }
   }

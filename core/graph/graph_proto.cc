@@ -22,6 +22,17 @@ void Append(const Numbers& numbers, Field* field) {
   field->Add(numbers.begin(), numbers.end());
 }
 
+template <typename Id, typename Field>
+void AppendIds(const std::vector<Id>& ids, Field* field) {
+  for (const Id id : ids) field->Add(id.index());
+}
+
+template <typename Field, typename Id>
+void ReadIds(const Field& field, std::vector<Id>& ids) {
+  ids.reserve(field.size());
+  for (const int32_t id : field) ids.emplace_back(id);
+}
+
 GraphProto::Role ToProto(Role role) { return static_cast<GraphProto::Role>(role); }
 
 GraphProto::Region ToProto(const Region& region) {
@@ -36,10 +47,10 @@ GraphProto::Value ToProto(const Value& value) {
   message.set_path(value.path);
   *message.mutable_type() = ToProto(value.type);
   message.set_role(ToProto(value.role));
-  message.set_producer(value.producer);
+  message.set_producer(value.producer.index());
   message.set_output_index(value.output_index);
-  message.set_gradient_of(value.gradient_of);
-  message.set_complete_gradient_of(value.complete_gradient_of);
+  message.set_gradient_of(value.gradient_of.index());
+  message.set_complete_gradient_of(value.complete_gradient_of.index());
   if (value.region != nullptr) *message.mutable_region() = ToProto(*value.region);
   return message;
 }
@@ -49,23 +60,23 @@ GraphProto::Op ToProto(const Op& op) {
   message.set_path(op.path);
   message.set_kind(op.kind->name().data(), op.kind->name().size());
   *message.mutable_attributes() = ToProto(op.attributes);
-  Append(op.inputs, message.mutable_inputs());
-  Append(op.outputs, message.mutable_outputs());
+  AppendIds(op.inputs, message.mutable_inputs());
+  AppendIds(op.outputs, message.mutable_outputs());
   message.set_phase(static_cast<GraphProto::Phase>(op.phase));
-  Append(op.after, message.mutable_after());
+  AppendIds(op.after, message.mutable_after());
   message.set_origin(op.origin);
   message.set_micro_batch(op.micro_batch);
   message.set_recomputed(op.recomputed);
-  message.set_gradient_of(op.gradient_of);
+  message.set_gradient_of(op.gradient_of.index());
   message.set_slice_of(op.slice_of);
   message.set_slice(op.slice);
-  message.set_block(op.block);
+  message.set_block(op.block.index());
   return message;
 }
 
 GraphProto::Input ToProto(const GraphInput& input) {
   GraphProto::Input message;
-  message.set_value(input.value);
+  message.set_value(input.value.index());
   message.set_batch_dim(input.batch_dim);
   message.set_origin(input.origin);
   return message;
@@ -82,8 +93,8 @@ GraphProto::State ToProto(const State& state) {
   initializer.set_stddev(state.initializer.stddev);
   message.set_trainable(state.trainable);
   message.set_bias(state.bias);
-  message.set_input(state.input);
-  message.set_updated(state.updated);
+  message.set_input(state.input.index());
+  message.set_updated(state.updated.index());
   message.set_origin(state.origin);
   if (state.region != nullptr) *message.mutable_region() = ToProto(*state.region);
   return message;
@@ -108,10 +119,10 @@ absl::StatusOr<Value> ValueFromProto(const GraphProto::Value& message) {
   value.path = message.path();
   ASSIGN_OR_RETURN(value.type, FromProto(message.type()));
   ASSIGN_OR_RETURN(value.role, RoleFromProto(message.role()));
-  value.producer = message.producer();
+  value.producer = OpId(message.producer());
   value.output_index = message.output_index();
-  value.gradient_of = message.gradient_of();
-  value.complete_gradient_of = message.complete_gradient_of();
+  value.gradient_of = ValueId(message.gradient_of());
+  value.complete_gradient_of = ValueId(message.complete_gradient_of());
   value.region = FromProto(message.region());
   return value;
 }
@@ -125,21 +136,21 @@ absl::StatusOr<Op> OpFromProto(const GraphProto::Op& message, OperatorFinder fin
         absl::StrCat("operator ", Quote(message.kind()), ", which this version does not know"));
   }
   ASSIGN_OR_RETURN(op.attributes, FromProto(message.attributes()));
-  op.inputs.assign(message.inputs().begin(), message.inputs().end());
-  op.outputs.assign(message.outputs().begin(), message.outputs().end());
+  ReadIds(message.inputs(), op.inputs);
+  ReadIds(message.outputs(), op.outputs);
   if (!GraphProto::Phase_IsValid(message.phase())) {
     return absl::InvalidArgumentError(absl::StrCat("phase ", static_cast<int>(message.phase()),
                                                    ", which this version does not know"));
   }
   op.phase = static_cast<Phase>(message.phase());
-  op.after.assign(message.after().begin(), message.after().end());
+  ReadIds(message.after(), op.after);
   op.origin = message.origin();
   op.micro_batch = message.micro_batch();
   op.recomputed = message.recomputed();
-  op.gradient_of = message.gradient_of();
+  op.gradient_of = OpId(message.gradient_of());
   op.slice_of = message.slice_of();
   op.slice = message.slice();
-  op.block = message.block();
+  op.block = BlockId(message.block());
   return op;
 }
 
@@ -159,8 +170,8 @@ absl::StatusOr<State> StateFromProto(const GraphProto::State& message) {
   state.initializer.stddev = initializer.stddev();
   state.trainable = message.trainable();
   state.bias = message.bias();
-  state.input = message.input();
-  state.updated = message.updated();
+  state.input = ValueId(message.input());
+  state.updated = ValueId(message.updated());
   state.origin = message.origin();
   state.region = FromProto(message.region());
   return state;
@@ -184,7 +195,7 @@ absl::StatusOr<GraphParts> PartsFromProto(const GraphProto& message, OperatorFin
     parts.ops.push_back(*std::move(read));
   }
   for (const GraphProto::Input& input : message.inputs()) {
-    parts.inputs.push_back({input.value(), input.batch_dim(), input.origin()});
+    parts.inputs.push_back({ValueId(input.value()), input.batch_dim(), input.origin()});
   }
   for (const GraphProto::State& state : message.states()) {
     absl::StatusOr<State> read = StateFromProto(state);
@@ -192,7 +203,7 @@ absl::StatusOr<GraphParts> PartsFromProto(const GraphProto& message, OperatorFin
     parts.states.push_back(*std::move(read));
   }
   for (const GraphProto::Output& output : message.outputs()) {
-    parts.outputs.push_back({output.name(), output.value()});
+    parts.outputs.push_back({output.name(), ValueId(output.value())});
   }
   parts.blocks.assign(message.blocks().begin(), message.blocks().end());
   return parts;
@@ -210,7 +221,7 @@ GraphProto GraphToProto(const Graph& graph) {
   for (const GraphOutput& output : graph.outputs()) {
     GraphProto::Output& added = *message.add_outputs();
     added.set_name(output.name);
-    added.set_value(output.value);
+    added.set_value(output.value.index());
   }
   for (const std::string& block : graph.blocks()) message.add_blocks(block);
   return message;

@@ -59,11 +59,11 @@ TEST(GraphTest, ABlockIsAScopeThatWasMarked) {
   {
     Scope block(&graph, "blocks.0", Scope::kBlock);
     Scope inner(&graph, "mlp");
-    EXPECT_EQ(block_of(Round(x)), 0);
+    EXPECT_EQ(block_of(Round(x)), BlockId(0));
   }
   {
     Scope block(&graph, "blocks.1", Scope::kBlock);
-    EXPECT_EQ(block_of(Round(x)), 1);
+    EXPECT_EQ(block_of(Round(x)), BlockId(1));
   }
   EXPECT_EQ(block_of(Round(x)), kNone);
   // A scope that is not a block does not put ops into a block, even if it has a block's path.
@@ -76,9 +76,9 @@ TEST(GraphTest, OutputsHaveNames) {
   const std::vector<Tensor> halves = Halve(graph.Input("x", Four()));
   EXPECT_EQ(PathOf(halves[0]), "halve.low");
   EXPECT_EQ(PathOf(halves[1]), "halve.high");
-  EXPECT_EQ(graph.op(0).path, "halve");
+  EXPECT_EQ(graph.op(OpId(0)).path, "halve");
   EXPECT_EQ(graph.value(halves[1].id()).output_index, 1);
-  EXPECT_EQ(graph.value(halves[1].id()).producer, 0);
+  EXPECT_EQ(graph.value(halves[1].id()).producer, OpId(0));
   EXPECT_EQ(graph.FindValue("halve.high"), halves[1].id());
   EXPECT_EQ(graph.FindValue("halve"), kNone);
 }
@@ -87,19 +87,19 @@ TEST(GraphTest, PathsOfOperatorsWithNamedOutputsAreUnique) {
   Graph graph("g");
   const Tensor x = graph.Input("x", Four());
   const std::vector<Tensor> first = Halve(x), second = Halve(x);
-  EXPECT_EQ(graph.op(0).path, "halve");
-  EXPECT_EQ(graph.op(1).path, "halve_1");
+  EXPECT_EQ(graph.op(OpId(0)).path, "halve");
+  EXPECT_EQ(graph.op(OpId(1)).path, "halve_1");
   EXPECT_EQ(PathOf(first[0]), "halve.low");
   EXPECT_EQ(PathOf(second[0]), "halve_1.low");
   // A rewriting gets unique paths, too.
   Graph to("to");
   to.AppendInput(graph.value(x.id()), kNone, "x");
   for (const char* output : {"a", "b"}) {
-    const Op& op = graph.op(0);
+    const Op& op = graph.op(OpId(0));
     to.AppendOp(op, {FourNamed(output)});
   }
-  EXPECT_EQ(to.op(0).path, "halve");
-  EXPECT_EQ(to.op(1).path, "halve_1");
+  EXPECT_EQ(to.op(OpId(0)).path, "halve");
+  EXPECT_EQ(to.op(OpId(1)).path, "halve_1");
 }
 
 TEST(GraphTest, AUseThatDoesNotFitReturnsNoHandles) {
@@ -128,9 +128,9 @@ TEST(GraphTest, RolesAndPhasesFollowTheRecording) {
   EXPECT_EQ(graph.value(forward.id()).role, Role::kActivation);
   EXPECT_EQ(graph.value(backward.id()).role, Role::kGradient);
   EXPECT_EQ(graph.value(update.id()).role, Role::kActivation);
-  EXPECT_EQ(graph.op(0).phase, Phase::kForward);
-  EXPECT_EQ(graph.op(1).phase, Phase::kBackward);
-  EXPECT_EQ(graph.op(2).phase, Phase::kUpdate);
+  EXPECT_EQ(graph.op(OpId(0)).phase, Phase::kForward);
+  EXPECT_EQ(graph.op(OpId(1)).phase, Phase::kBackward);
+  EXPECT_EQ(graph.op(OpId(2)).phase, Phase::kUpdate);
 }
 
 TEST(GraphTest, HandlesHaveADTypeAndAShape) {
@@ -155,7 +155,7 @@ TEST(GraphTest, ACopyIsAGraphOfItsOwn) {
   Round(copy.tensor(copy.FindValue("x")));
   EXPECT_EQ(graph.ops().size(), 1u);
   EXPECT_EQ(copy.ops().size(), 2u);
-  EXPECT_EQ(copy.value(copy.op(1).outputs[0]).path, "round_1");
+  EXPECT_EQ(copy.value(copy.op(OpId(1)).outputs[0]).path, "round_1");
 }
 
 // --- State ---------------------------------------------------------------------------------------
@@ -191,7 +191,8 @@ TEST(GraphStateTest, KeepsItsInputValueUnlessSet) {
 
 TEST(GraphStateTest, MayBeWrittenWithoutBeingRead) {
   Graph graph("initialize");
-  const State like{"w", Four(), Role::kParameter, Initializer::Constant(2), true, 0, 0};
+  const State like{"w",  Four(), Role::kParameter, Initializer::Constant(2),
+                   true, false,  ValueId(0)};
   graph.WriteState(like, testing_operators::Constant(graph, Four(), 2));
   const State* state = graph.FindState("w");
   ASSERT_NE(state, nullptr);
@@ -266,7 +267,7 @@ TEST(GraphRewritingTest, ValuesGetOtherPaths) {
   EXPECT_EQ(graph.FindValue("round"), kNone);
   EXPECT_EQ(graph.FindValue("y"), y.id());
   // The op keeps its path, so another use of the operator gets another one.
-  EXPECT_EQ(graph.op(0).path, "round");
+  EXPECT_EQ(graph.op(OpId(0)).path, "round");
   EXPECT_EQ(PathOf(Round(y)), "round_1");
   graph.Rename(y.id(), "y");
   EXPECT_EQ(graph.FindValue("y"), y.id());
@@ -282,9 +283,9 @@ TEST(GraphRewritingDeathTest, AnOrderEdgeToALaterOperatorFailsACheck) {
   Graph graph("g");
   const Tensor y = Round(graph.Input("x", Four()));
   Round(y);
-  graph.AddOrderEdge(1, 0);
-  EXPECT_THAT(graph.op(1).after, ElementsAre(0));
-  EXPECT_DEATH(graph.AddOrderEdge(0, 1), "round after round_1");
+  graph.AddOrderEdge(OpId(1), OpId(0));
+  EXPECT_THAT(graph.op(OpId(1)).after, ElementsAre(OpId(0)));
+  EXPECT_DEATH(graph.AddOrderEdge(OpId(0), OpId(1)), "round after round_1");
 }
 
 TEST(GraphRewritingTest, AppendsWithoutCallingTheShapeRule) {
@@ -293,7 +294,7 @@ TEST(GraphRewritingTest, AppendsWithoutCallingTheShapeRule) {
   from.Parameter("w", {4}, Initializer::Constant(0));
   const ValueId x = to.AppendInput(from.value(from.FindValue("x")), 0, "x");
   const ValueId w = to.AppendState(*from.FindState("w"));
-  Op op = from.op(0);
+  Op op = from.op(OpId(0));
   op.inputs = {w};
   const OpId id = to.AppendOp(op, {FourNamed("y")});
   EXPECT_EQ(to.FindValue("y"), to.op(id).outputs[0]);

@@ -25,7 +25,7 @@ TEST(GraphTextTest, ShowsEverythingThatIsComputed) {
   graph.DeclareState("cache", {DType::kBF16, {2, 4}}, Role::kCache, Initializer::Constant(0));
   const Tensor y = Plus(Times(x, w), m);
   const std::vector<Tensor> halves = Halve(y);
-  graph.AddOrderEdge(2, 0);
+  graph.AddOrderEdge(OpId(2), OpId(0));
   testing_operators::Constant(graph, {DType::kF64, {}}, 0.5);
   graph.WriteState({"seen", halves[0].type(), Role::kParameter, Initializer::Constant(0)},
                    halves[0]);
@@ -79,10 +79,10 @@ TEST(FingerprintTest, IsAFixedValueOnEveryMachine) {
 TEST(FingerprintTest, ChangesWithEveryPartOfTheGraph) {
   const std::string fingerprint = Blocks().Fingerprint();
   Graph attribute = Blocks();
-  attribute.SetAttribute(0, "axis", int64_t{1});
+  attribute.SetAttribute(OpId(0), "axis", int64_t{1});
   EXPECT_NE(attribute.Fingerprint(), fingerprint);
   Graph edge = Blocks();
-  edge.AddOrderEdge(3, 0);
+  edge.AddOrderEdge(OpId(3), OpId(0));
   EXPECT_NE(edge.Fingerprint(), fingerprint);
   Graph output = Blocks();
   output.SetOutput("x", output.tensor(output.FindValue("x")));

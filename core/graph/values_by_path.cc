@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 
 namespace tessera {
 
@@ -12,7 +13,7 @@ uint64_t ValuesByPath::DefaultHash(absl::string_view path) {
   return XXH3_64bits(path.data(), path.size());
 }
 
-ValueId ValuesByPath::Find(absl::string_view path, const std::vector<Value>& values) const {
+ValueId ValuesByPath::Find(absl::string_view path, const Table<ValueId, Value>& values) const {
   for (uint64_t hash = hash_(path);; ++hash) {
     const auto it = ids_.find(hash);
     if (it == ids_.end()) return kNone;
@@ -20,7 +21,7 @@ ValueId ValuesByPath::Find(absl::string_view path, const std::vector<Value>& val
   }
 }
 
-bool ValuesByPath::Insert(absl::string_view path, ValueId id, const std::vector<Value>& values) {
+bool ValuesByPath::Insert(absl::string_view path, ValueId id, const Table<ValueId, Value>& values) {
   uint64_t hash = hash_(path);
   for (auto [it, inserted] = ids_.try_emplace(hash, id); !inserted;
        std::tie(it, inserted) = ids_.try_emplace(++hash, id)) {
@@ -29,7 +30,7 @@ bool ValuesByPath::Insert(absl::string_view path, ValueId id, const std::vector<
   return true;
 }
 
-void ValuesByPath::Erase(absl::string_view path, const std::vector<Value>& values) {
+void ValuesByPath::Erase(absl::string_view path, const Table<ValueId, Value>& values) {
   for (uint64_t hash = hash_(path);; ++hash) {
     const auto it = ids_.find(hash);
     if (it == ids_.end()) return;

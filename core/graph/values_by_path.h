@@ -3,18 +3,16 @@
 #define TESSERA_CORE_GRAPH_VALUES_BY_PATH_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "core/ids/id.h"
+#include "core/ids/table.h"
 
 namespace tessera {
 
-using ValueId = int32_t;
-using OpId = int32_t;
-inline constexpr int32_t kNone = -1;
-
 struct Value;
+using ValueId = Id<Value>;
 
 // An index of a Graph's values by path. It holds no paths, because those of a Graph in many
 // micro-batches are most of its memory: each call gets the values. Not thread-safe.
@@ -27,11 +25,11 @@ class ValuesByPath {
   explicit ValuesByPath(Hash hash = DefaultHash) : hash_(hash) {}
 
   // Returns kNone if no value has this path.
-  ValueId Find(absl::string_view path, const std::vector<Value>& values) const;
+  ValueId Find(absl::string_view path, const Table<ValueId, Value>& values) const;
   // Adds a value under `path`, which must be its path from the next call on. Returns false if
   // another value has this path.
-  bool Insert(absl::string_view path, ValueId id, const std::vector<Value>& values);
-  void Erase(absl::string_view path, const std::vector<Value>& values);
+  bool Insert(absl::string_view path, ValueId id, const Table<ValueId, Value>& values);
+  void Erase(absl::string_view path, const Table<ValueId, Value>& values);
 
  private:
   // By hash. Of paths with equal hashes, the later ones are at the next numbers. An erased value

@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "core/ids/id.h"
+
 namespace tessera {
 namespace {
 
@@ -83,7 +85,7 @@ std::optional<Signature> BestSignature(const FittedUse& use, absl::Span<const Ar
 }
 
 std::optional<SignatureFit> FitOrGather(const FittedUse& use, absl::Span<const Arriving> arriving,
-                                        absl::Span<const int32_t> values, const SplitAxis& axis) {
+                                        absl::Span<const Id<Value>> values, const SplitAxis& axis) {
   const auto partial = [&](size_t i) { return arriving[i].has_value() && arriving[i]->partial(); };
   const auto split = [&](size_t i) { return arriving[i].has_value() && arriving[i]->split(); };
   using Choice = std::function<bool(size_t)>;  // whether an input is gathered

@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "core/ids/id.h"
 #include "core/layout/layout.h"
 #include "core/tensor/shape.h"
 
 namespace tessera {
+
+struct Value;  // of a Graph
 
 // The axis over which values are split: a mesh axis, or the micro-batches.
 struct SplitAxis {
@@ -55,11 +58,11 @@ std::optional<Signature> BestSignature(const FittedUse& use, absl::Span<const Ar
                                        const SplitAxis& axis);
 
 // Like BestSignature(), but if no signature fits, as few inputs as possible are gathered: partial
-// ones first, then split ones. `values` gives the number of the value that each input is; a value
-// that is two inputs is gathered for both. Nullopt if no input arrives split or partial, or if all
-// of them would have to be gathered: then the operator is computed on B.
+// ones first, then split ones. `values` are the ids of the inputs; a value that is two inputs is
+// gathered for both. Nullopt if no input arrives split or partial, or if all of them would have to
+// be gathered: then the operator is computed on B.
 std::optional<SignatureFit> FitOrGather(const FittedUse& use, absl::Span<const Arriving> arriving,
-                                        absl::Span<const int32_t> values, const SplitAxis& axis);
+                                        absl::Span<const Id<Value>> values, const SplitAxis& axis);
 
 // Returns the first signature without partial inputs that produces the outputs in the layouts
 // `read`; an output without such a layout may have any.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ids/id.h"
 #include "core/layout/layout_text.h"
 #include "gtest/gtest.h"
 
@@ -30,9 +31,9 @@ class SignatureFitTest : public ::testing::Test {
     return fit.has_value() ? fit->ToString() : "none";
   }
   // Returns the signature, and the inputs that are gathered.
-  std::string Fit(const std::vector<std::string>& arriving,
-                  const std::vector<int32_t>& values) const {
-    const auto fit = FitOrGather(use(), Layouts(arriving), values, {2, true});
+  std::string Fit(const std::vector<std::string>& arriving, const std::vector<int>& values) const {
+    const std::vector<Id<Value>> ids(values.begin(), values.end());
+    const auto fit = FitOrGather(use(), Layouts(arriving), ids, {2, true});
     if (!fit.has_value()) return "none";
     std::string text = fit->signature.ToString();
     for (size_t i = 0; i < fit->gathered.size(); ++i) {

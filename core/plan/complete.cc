@@ -82,7 +82,7 @@ PlanPart& PartFor(const Graph& graph, Stage& stage) {
 void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& mesh,
                    PlanPart& part) {
   part.clear_compute();
-  for (size_t i = 0; i < graph.ops().size(); ++i) {
+  for (const OpId i : graph.ops().ids()) {
     ComputeChoice& choice = *part.add_compute();
     choice.set_path(graph.ops()[i].path);
     choice.set_signature(AxisUsesToString(layouts.ops[i], mesh));

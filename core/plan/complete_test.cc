@@ -38,7 +38,8 @@ std::vector<std::string> OutputsOf(const Plan& plan, const Graph& graph, OpId op
   if (plan.stages(0).mesh_size() > 1) {
     mesh = Mesh::Create({{plan.stages(0).mesh(0).name(), 2}, {plan.stages(0).mesh(1).name(), 2}});
   }
-  const auto uses = ParseAxisUses(plan.stages(0).parts(0).compute(op).signature(), mesh.value());
+  const auto uses =
+      ParseAxisUses(plan.stages(0).parts(0).compute(op.index()).signature(), mesh.value());
   EXPECT_TRUE(uses.ok()) << uses.status();
   const AxisUse& use = *(*uses)[axis];
   std::vector<std::string> outputs(graph.op(op).outputs.size(), "B");
@@ -53,7 +54,7 @@ std::string UnusualGradients(const Plan& plan, const Graph& train, int axis,
                              const std::string& usual) {
   std::string unusual;
   int gradients = 0;
-  for (OpId id = 0; id < static_cast<OpId>(train.ops().size()); ++id) {
+  for (const OpId id : train.ops().ids()) {
     const Op& op = train.op(id);
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const Value& value = train.value(op.outputs[i]);
@@ -218,7 +219,7 @@ TEST(TensorParallelTest, ABlockHasTwoPartialActivationsInEachDirection) {
     const int axis = file == kTensorParallel ? 0 : 1;
     const Plan plan = Complete(file, file == kTensorParallel ? 2 : 4);
     std::string partial;
-    for (OpId id = 0; id < static_cast<OpId>(graphs[0].ops().size()); ++id) {
+    for (const OpId id : graphs[0].ops().ids()) {
       const Op& op = graphs[0].op(id);
       if (!InScope(op.path, "blocks.0")) continue;
       for (const std::string& layout : OutputsOf(plan, graphs[0], id, axis)) {

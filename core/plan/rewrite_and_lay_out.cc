@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "core/ids/table.h"
 #include "core/layout/signature_fit.h"
 #include "core/plan/rewrite/rewrite.h"
 #include "core/status/status_macros.h"
@@ -54,7 +55,7 @@ class RewrittenLayout {
     }
     for (const Op& op : graph.ops()) {
       const auto it = recorded_ops.find(op.origin.str());
-      origin_.push_back(it == recorded_ops.end() ? kNone : it->second);
+      origin_.push_back(it == recorded_ops.end() ? OpId() : it->second);
       types_.emplace_back();
       if (origin_.back() == kNone) {
         types_.back() = {graph.TypesOf(op.inputs), graph.TypesOf(op.outputs)};
@@ -95,7 +96,7 @@ class RewrittenLayout {
       }
     }
     if (sum_of.empty()) return;
-    for (size_t i = 0; i < graph_.ops().size(); ++i) {
+    for (const OpId i : graph_.ops().ids()) {
       const Op& op = graph_.ops()[i];
       if (origin_[i] != kNone || op.phase != Phase::kBackward) continue;
       for (const ValueId input : op.inputs) {
@@ -109,7 +110,7 @@ class RewrittenLayout {
     }
   }
 
-  AxisUse UseOf(size_t i, int axis, const std::vector<AxisLayout>& values) const {
+  AxisUse UseOf(OpId i, int axis, const Table<ValueId, AxisLayout>& values) const {
     if (origin_[i] != kNone) return recorded_.ops[origin_[i]][axis];
     const Op& op = graph_.ops()[i];
     const FlatSum& sum = summed_on_[op.outputs[0]];
@@ -123,7 +124,7 @@ class RewrittenLayout {
   // Returns the use of a sum on a flat group along an axis over which the group is not split.
   // Gradients that are partial there are added up as they are. Any others are read as the group
   // stores the parameter.
-  AxisUse UseBesideFlat(size_t i, int axis, const std::vector<AxisLayout>& values) const {
+  AxisUse UseBesideFlat(OpId i, int axis, const Table<ValueId, AxisLayout>& values) const {
     const Op& op = graph_.ops()[i];
     const AxisLayout& stored = summed_on_[op.outputs[0]].stored->axis(axis);
     const bool split = stored.split() || absl::c_any_of(op.inputs, [&](ValueId input) {
@@ -137,9 +138,9 @@ class RewrittenLayout {
   }
 
   void LayOutAxis(int axis) {
-    std::vector<AxisLayout> values(graph_.values().size());
+    Table<ValueId, AxisLayout> values(graph_.values().size());
     for (const auto& [value, layout] : stored_) values[value] = layout->axis(axis);
-    for (size_t i = 0; i < graph_.ops().size(); ++i) {
+    for (const OpId i : graph_.ops().ids()) {
       const Op& op = graph_.ops()[i];
       AxisUse use = UseOf(i, axis, values);
       for (size_t j = 0; j < op.outputs.size(); ++j) {
@@ -154,7 +155,7 @@ class RewrittenLayout {
   }
 
   static AxisUse ByArrival(const Op& op, const LocalTypes& types,
-                           const std::vector<AxisLayout>& values, int ranks) {
+                           const Table<ValueId, AxisLayout>& values, int ranks) {
     const std::vector<Signature> signatures =
         op.kind->Signatures({types.inputs, types.outputs, op.attributes});
     std::vector<Arriving> arriving;
@@ -169,9 +170,9 @@ class RewrittenLayout {
   const Mesh& mesh_;
   const GraphLayouts& recorded_;
   std::vector<std::pair<ValueId, const MeshLayout*>> stored_;
-  std::vector<OpId> origin_;        // by op: the recorded op; kNone: the rewriting has added it
-  std::vector<FlatSum> summed_on_;  // by value; without a group if it is no such sum
-  std::vector<LocalTypes> types_;
+  Table<OpId, OpId> origin_;           // the recorded op; kNone: the rewriting has added it
+  Table<ValueId, FlatSum> summed_on_;  // without a group if it is no such sum
+  Table<OpId, LocalTypes> types_;
   GraphLayouts result_;
 };
 
@@ -191,8 +192,8 @@ absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts record
     return result;
   }
   absl::flat_hash_map<std::string, OpId> recorded_ops;
-  for (size_t i = 0; i < graph.ops().size(); ++i) {
-    recorded_ops.emplace(graph.ops()[i].path, static_cast<OpId>(i));
+  for (const OpId i : graph.ops().ids()) {
+    recorded_ops.emplace(graph.ops()[i].path, i);
   }
   const std::vector<std::string> separate = InputsSplitOverRanks(graph, mesh, decisions);
   ASSIGN_OR_RETURN(result.graph, RewriteGraph(std::move(graph), part, separate));

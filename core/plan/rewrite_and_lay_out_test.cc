@@ -15,7 +15,7 @@ namespace {
 // Returns "path: layouts" for each op, with "(added)" if the rewriting has added it.
 std::string Lines(const RewrittenGraph& rewritten, const Mesh& mesh) {
   std::string lines;
-  for (size_t i = 0; i < rewritten.graph.ops().size(); ++i) {
+  for (const OpId i : rewritten.graph.ops().ids()) {
     const Op& op = rewritten.graph.ops()[i];
     absl::StrAppend(&lines, op.path, op.origin.empty() ? " (added)" : "", ": ",
                     AxisUsesToString(rewritten.layouts.ops[i], mesh), "\n");

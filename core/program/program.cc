@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-int32_t Find(const std::vector<NamedValue>& named, absl::string_view name) {
+ProgramValueId Find(const std::vector<NamedValue>& named, absl::string_view name) {
   for (const NamedValue& entry : named) {
     if (entry.name == name) return entry.value;
   }
@@ -70,15 +70,15 @@ absl::string_view CategoryName(Category category) {
   return "?";
 }
 
-Category Buffer::CategoryAt(int32_t instruction) const {
+Category Buffer::CategoryAt(int32_t time) const {
   Category result = category;
   for (const CategoryChange& change : changes) {
-    if (change.first <= instruction) result = change.category;
+    if (change.first <= time) result = change.category;
   }
   return result;
 }
 
-ArenaAddress Program::AddressOf(int32_t value) const {
+ArenaAddress Program::AddressOf(ProgramValueId value) const {
   const ProgramValue& v = values[value];
   const Buffer& buffer = buffers[v.buffer];
   return {buffer.space, buffer.offset + v.offset};
@@ -92,17 +92,13 @@ std::string Program::OperationOf(const Instruction& instruction) const {
   return KernelOf(instruction).request.op;
 }
 
-int32_t Program::EnterCollective(const CollectiveRequest& request) {
+CollectiveId Program::EnterCollective(const CollectiveRequest& request) {
   const auto found = std::find(collectives.begin(), collectives.end(), request);
-  if (found == collectives.end()) {
-    collectives.push_back(request);
-    return static_cast<int32_t>(collectives.size()) - 1;
-  }
-  return static_cast<int32_t>(found - collectives.begin());
+  return found == collectives.end() ? collectives.push_back(request) : collectives.IdOf(found);
 }
 
-int32_t Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
-int32_t Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
+ProgramValueId Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
+ProgramValueId Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
 
 PartRule Program::PartOf(const ProgramValue& value) const {
   if (value.part != kNone) return parts[value.part];
@@ -122,13 +118,13 @@ std::vector<std::shared_ptr<const FlatGroup>> Program::FlatGroups() const {
 
 std::string Program::ToString() const {
   const std::vector<std::shared_ptr<const FlatGroup>> groups = FlatGroups();
-  const auto describe = [this, &groups](int32_t id) {
+  const auto describe = [this, &groups](ProgramValueId id) {
     const ProgramValue& v = values[id];
     std::string text = absl::StrCat("%", v.path, ": ", TypeToString(v.type));
     if (!IsRowMajor(v.type.shape, v.strides)) {
       absl::StrAppend(&text, " strides=", ShapeToString(v.strides));
     }
-    if (v.buffer != kNone) absl::StrAppend(&text, " in #", v.buffer);
+    if (v.buffer != kNone) absl::StrAppend(&text, " in #", v.buffer.index());
     if (v.offset != 0) absl::StrAppend(&text, "+", v.offset);
     if (v.within != kNone) absl::StrAppend(&text, " of %", values[v.within].path);
     if (v.part != kNone) absl::StrAppend(&text, " holds ", parts[v.part].ToString(mesh));
@@ -144,8 +140,8 @@ std::string Program::ToString() const {
     }
     return text;
   };
-  const auto names = [this](absl::Span<const int32_t> ids) {
-    return absl::StrJoin(ids, ", ", [this](std::string* out, int32_t id) {
+  const auto names = [this](absl::Span<const ProgramValueId> ids) {
+    return absl::StrJoin(ids, ", ", [this](std::string* out, ProgramValueId id) {
       absl::StrAppend(out, "%", values[id].path);
     });
   };
@@ -163,21 +159,22 @@ std::string Program::ToString() const {
     absl::StrAppend(&text, "input ", describe(input.value), "\n");
   }
   for (const ProgramState& state : states) {
-    const int32_t value = state.input != kNone ? state.input : state.updated;
+    const ProgramValueId value = state.input != kNone ? state.input : state.updated;
     absl::StrAppend(&text, RoleName(state.role), " ", describe(value));
     if (state.updated != state.input) {
       absl::StrAppend(&text, " leaves %", values[state.updated].path);
     }
     absl::StrAppend(&text, "\n");
   }
-  for (size_t i = 0; i < instructions.size(); ++i) {
+  for (const InstructionId i : instructions.ids()) {
     const Instruction& instruction = instructions[i];
-    absl::StrAppend(
-        &text, "[", i, "] ",
-        absl::StrJoin(instruction.outputs, ", ",
-                      [&](std::string* out, int32_t id) { absl::StrAppend(out, describe(id)); }),
-        instruction.outputs.empty() ? "" : " = ", WorkToString(*this, instruction), "(",
-        names(instruction.inputs), ")");
+    absl::StrAppend(&text, "[", i.index(), "] ",
+                    absl::StrJoin(instruction.outputs, ", ",
+                                  [&](std::string* out, ProgramValueId id) {
+                                    absl::StrAppend(out, describe(id));
+                                  }),
+                    instruction.outputs.empty() ? "" : " = ", WorkToString(*this, instruction), "(",
+                    names(instruction.inputs), ")");
     if (instruction.kind == InstructionKind::kKernel) {
       const PlannedKernel& planned = KernelOf(instruction);
       const Attributes& attributes = planned.request.attributes;
@@ -193,18 +190,24 @@ std::string Program::ToString() const {
     } else if (!instruction.after.empty()) {
       absl::StrAppend(&text, " after ", names(instruction.after));
     }
-    if (instruction.stream != 0) absl::StrAppend(&text, " on ", streams[instruction.stream]);
+    if (instruction.stream != kFirstStream)
+      absl::StrAppend(&text, " on ", streams[instruction.stream]);
     if (!instruction.waits.empty()) {
-      absl::StrAppend(&text, " waits for ", absl::StrJoin(instruction.waits, ", "));
+      absl::StrAppend(
+          &text, " waits for ",
+          absl::StrJoin(instruction.waits, ", ", [](std::string* out, InstructionId id) {
+            absl::StrAppend(out, id.index());
+          }));
     }
     absl::StrAppend(&text, "\n");
   }
   for (const NamedValue& output : outputs) {
     absl::StrAppend(&text, "output ", output.name, " = ", describe(output.value), "\n");
   }
-  for (size_t i = 0; i < buffers.size(); ++i) {
+  for (const BufferId i : buffers.ids()) {
     const Buffer& b = buffers[i];
-    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d", i, b.path, b.bytes, b.offset);
+    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d", i.index(), b.path, b.bytes,
+                          b.offset);
     if (b.space != MemorySpace::kDevice) {
       absl::StrAppend(&text, " of ", MemorySpaceName(b.space));
     }

@@ -14,6 +14,8 @@
 
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
+#include "core/ids/id.h"
+#include "core/ids/table.h"
 #include "core/kernels/interface/kernel.h"
 #include "core/program/collective_request.h"
 #include "core/program/memory_space.h"
@@ -36,16 +38,31 @@ inline constexpr Category kAllCategories[] = {
     Category::kInputs,     Category::kCache,     Category::kWorkspace};
 absl::string_view CategoryName(Category category);
 
-// A buffer that is reused holds a tensor of this category from instruction `first` on.
+// The ids of what a Program has: positions in its tables.
+using ProgramValueId = Id<struct ProgramValue>;
+using BufferId = Id<struct Buffer>;
+using InstructionId = Id<struct Instruction>;
+using KernelId = Id<struct PlannedKernel>;
+using CollectiveId = Id<CollectiveRequest>;
+using StreamId = Id<struct ProgramStream>;  // a name in Program::streams
+using PartId = Id<PartRule>;
+using FlatId = Id<FlatRule>;
+using DrawId = Id<DrawRule>;
+using ProgramStateId = Id<struct ProgramState>;
+
+inline constexpr StreamId kFirstStream(0);  // it computes
+
+// A buffer that is reused holds a tensor of this category from the time `first` on; times
+// are those of a Buffer.
 struct CategoryChange {
   int32_t first = 0;
   Category category = Category::kActivations;
 };
 
 // A range of an arena that holds one or more values. It is live from before instruction `first`
-// runs until after instruction `last` has run. first = -1: from before the step begins; last =
-// number of instructions: until after it has ended. Lowering makes buffers; their live ranges are
-// filled in when buffers are assigned.
+// runs until after instruction `last` has run. These are times, not ids: first = -1: from before
+// the step begins; last = number of instructions: until after it has ended. Lowering makes buffers;
+// their live ranges are filled in when buffers are assigned.
 struct Buffer {
   std::string path;  // of the value for which the buffer was made
   int64_t bytes = 0;
@@ -57,7 +74,7 @@ struct Buffer {
   int32_t last = 0;
   int64_t offset = -1;  // in the arena of its space; -1: not planned yet
 
-  Category CategoryAt(int32_t instruction) const;
+  Category CategoryAt(int32_t time) const;
 };
 
 // A tensor in bytes of a buffer. Several values may be live in one buffer at a time, and one may be
@@ -76,23 +93,23 @@ struct ProgramValue {
   TensorType type;  // dtype as stored on the backend; padded local shape
   Strides strides;  // elements
   Role role = Role::kActivation;
-  int32_t buffer = kNone;  // kNone: no instruction needs the value any more
-  int64_t offset = 0;      // of its first element in the buffer, in bytes
-  int32_t within = kNone;  // a value of the same buffer that is not within another one itself
+  BufferId buffer;        // kNone: no instruction needs the value any more
+  int64_t offset = 0;     // of its first element in the buffer, in bytes
+  ProgramValueId within;  // a value of the same buffer that is not within another one itself
   // The input value of a parameter, if this value is the parameter's gradient (with all
   // contributions, or with those of one micro-batch); kNone otherwise.
-  int32_t gradient_of = kNone;
-  int32_t part = kNone;  // in Program::parts; kNone: the same on all ranks
+  ProgramValueId gradient_of;
+  PartId part;  // kNone: the same on all ranks
   // The base value, if this value is each rank's slice of another one (more axes split it). A slice
   // has the strides and the offset of the base; on a rank it begins after the base by the
   // difference of the starts of their parts. If this value is a view of a slice, this is the slice,
   // and the view moves with it. No instruction writes a slice or a view of one.
-  int32_t sliced_from = kNone;
-  // Index in Program::flats, for a value that holds a rank's elements of a member of a flat group.
-  // `offset` is then that of the group's first element; the value begins after it by the position
-  // of its elements in the rank's part. `part` is then the member's part over the mesh axes that
-  // the group is not split over, as the group stores it.
-  int32_t flat = kNone;
+  ProgramValueId sliced_from;
+  // The rule of a value that holds a rank's elements of a member of a flat group. `offset` is then
+  // that of the group's first element; the value begins after it by the position of its elements in
+  // the rank's part. `part` is then the member's part over the mesh axes that the group is not
+  // split over, as the group stores it.
+  FlatId flat;
   // If true, each rank's part is row-major by its own extents, in the first bytes of the padded
   // part, which is what kernels without strides need. Such a value has no slices, its views have
   // all elements in the same order, and collectives cannot use it.
@@ -124,16 +141,16 @@ enum class InstructionKind : uint8_t {
 struct Instruction {
   std::string path;
   InstructionKind kind = InstructionKind::kKernel;
-  int32_t stream = 0;          // in Program::streams
-  std::vector<int32_t> waits;  // instructions of other streams that must end before it begins
-  int32_t kernel = kNone;      // of kKernel: index in Program::kernels
-  int32_t collective = kNone;  // of kCollective, kSend, kReceive: index in Program::collectives
-  int32_t draw = kNone;        // of a kernel that draws random numbers: index in Program::draws
+  StreamId stream = kFirstStream;
+  std::vector<InstructionId> waits;  // instructions of other streams that must end before it begins
+  KernelId kernel;                   // of kKernel
+  CollectiveId collective;           // of kCollective, kSend, kReceive
+  DrawId draw;                       // of a kernel that draws random numbers
   std::vector<std::string> fused_paths;  // of the operators that were fused into the main one
-  std::vector<int32_t> inputs;           // values; epilogues' extra inputs come last
-  std::vector<int32_t> outputs;          // values
-  std::vector<int32_t> after;  // values that must be written before it, but that it does not read
-  int32_t workspace = kNone;   // buffer
+  std::vector<ProgramValueId> inputs;    // epilogues' extra inputs come last
+  std::vector<ProgramValueId> outputs;
+  std::vector<ProgramValueId> after;  // must be written before it, but it does not read them
+  BufferId workspace;
   Phase phase = Phase::kForward;
   bool recomputed = false;
   OpCost cost;
@@ -144,36 +161,36 @@ struct ProgramState {
   // The path of the recorded state that this state is, or is a slice of.
   std::string origin;
   Role role = Role::kParameter;  // parameter, optimizer state or cache
-  int32_t input = kNone;         // value; kNone: only written
-  int32_t updated = kNone;       // value; in the same bytes as `input`
+  ProgramValueId input;          // kNone: only written
+  ProgramValueId updated;        // in the same bytes as `input`
 };
 
 struct NamedValue {
   std::string name;
-  int32_t value = kNone;
+  ProgramValueId value;
 };
 
 struct Program {
   std::string name;
-  std::vector<ProgramValue> values;
-  std::vector<std::string> streams = {"compute"};
-  std::vector<PlannedKernel> kernels;          // each request once, in the order of first use
-  std::vector<CollectiveRequest> collectives;  // each once
-  Mesh mesh;                                   // of one rank, unless a Plan says otherwise
-  std::vector<PartRule> parts;                 // each once; see RankRuleTable
-  std::vector<FlatRule> flats;                 // each once
-  std::vector<DrawRule> draws;
-  std::vector<Instruction> instructions;
-  std::vector<Buffer> buffers;
+  Table<ProgramValueId, ProgramValue> values;
+  Table<StreamId, std::string> streams = {"compute"};
+  Table<KernelId, PlannedKernel> kernels;  // each request once, in the order of first use
+  Table<CollectiveId, CollectiveRequest> collectives;  // each once
+  Mesh mesh;                                           // of one rank, unless a Plan says otherwise
+  Table<PartId, PartRule> parts;                       // each once; see RankRuleTable
+  Table<FlatId, FlatRule> flats;                       // each once
+  Table<DrawId, DrawRule> draws;
+  Table<InstructionId, Instruction> instructions;
+  Table<BufferId, Buffer> buffers;
   std::vector<NamedValue> inputs;
-  std::vector<ProgramState> states;
+  Table<ProgramStateId, ProgramState> states;
   std::vector<NamedValue> outputs;
   int threads = 1;
   SpaceBytes arenas;  // planned size of each arena
 
-  const ProgramValue& value(int32_t id) const { return values[id]; }
+  const ProgramValue& value(ProgramValueId id) const { return values[id]; }
   // Returns the tensor that contains the value: `within`, or the value itself.
-  int32_t TensorOf(int32_t value) const {
+  ProgramValueId TensorOf(ProgramValueId value) const {
     return values[value].within == kNone ? value : values[value].within;
   }
   const PlannedKernel& KernelOf(const Instruction& instruction) const {
@@ -187,17 +204,17 @@ struct Program {
   PartRule PartOf(const ProgramValue& value) const;
   // Returns text like "matmul", "all-reduce" or "copy-bytes".
   std::string OperationOf(const Instruction& instruction) const;
-  // Returns the index of the request in `collectives`; adds it if there is no equal one.
-  int32_t EnterCollective(const CollectiveRequest& request);
+  // Returns the id of the request; adds it if there is no equal one.
+  CollectiveId EnterCollective(const CollectiveRequest& request);
   // Returns the groups of `flats`, in the order of first use.
   std::vector<std::shared_ptr<const FlatGroup>> FlatGroups() const;
   // Returns the address of the first byte of a value; after planning.
-  ArenaAddress AddressOf(int32_t value) const;
+  ArenaAddress AddressOf(ProgramValueId value) const;
   // Returns the total bytes of all arenas; after planning.
   int64_t arena_bytes() const { return arenas.total(); }
   // Return kNone if there is none of that name.
-  int32_t FindInput(absl::string_view name) const;
-  int32_t FindOutput(absl::string_view name) const;
+  ProgramValueId FindInput(absl::string_view name) const;
+  ProgramValueId FindOutput(absl::string_view name) const;
 
   // One line for each input, state, instruction, output and buffer; see docs/architecture.md.
   std::string ToString() const;

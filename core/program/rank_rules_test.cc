@@ -28,13 +28,13 @@ TEST(RankRuleTable, EqualRulesAreEnteredOnce) {
   second.start = {3, 0};
   second.extent = {2, 3};
   RankRuleTable table(&program);
-  EXPECT_EQ(table.Enter(rows), 0);
+  EXPECT_EQ(table.Enter(rows), PartId(0));
   EXPECT_EQ(table.Enter(all), kNone);
-  EXPECT_EQ(table.Enter(second), 1);
-  EXPECT_EQ(RankRuleTable(&program).Enter(rows), 0);
+  EXPECT_EQ(table.Enter(second), PartId(1));
+  EXPECT_EQ(RankRuleTable(&program).Enter(rows), PartId(0));
   EXPECT_EQ(program.parts.size(), 2);
-  EXPECT_EQ(program.parts[0].ToString(program.mesh), "data: S(0) of [5, 3]");
-  EXPECT_EQ(program.parts[1].ToString(program.mesh), "[2, 3] at [3, 0] of [5, 3]");
+  EXPECT_EQ(program.parts[PartId(0)].ToString(program.mesh), "data: S(0) of [5, 3]");
+  EXPECT_EQ(program.parts[PartId(1)].ToString(program.mesh), "[2, 3] at [3, 0] of [5, 3]");
 }
 
 // 8 rows over 2 x 2 ranks.
@@ -109,7 +109,7 @@ class RankRulesTest : public ::testing::Test {
     Program& program = made_->program;
     program.mesh = *Mesh::Create({{"data", 2}});
     RankRuleTable table(&program);
-    const int32_t rows =
+    const PartId rows =
         table.Enter(PartRule{{5, 4}, {0, 0}, {5, 4}, MeshLayout({AxisLayout::Split(0)})});
     for (const char* path : {"x", "negate"}) Value(path).part = rows;
   }
@@ -119,14 +119,14 @@ class RankRulesTest : public ::testing::Test {
   // Adds a value [5, 4] that all ranks have, and its slice by rows.
   void AddSlice() {
     Program& program = made_->program;
-    const int32_t all = made_->AddValue("all", {DType::kF64, {5, 4}});
-    const int32_t slice = made_->AddValue("slice", {DType::kF64, {3, 4}});
+    const ProgramValueId all = made_->AddValue("all", {DType::kF64, {5, 4}});
+    const ProgramValueId slice = made_->AddValue("slice", {DType::kF64, {3, 4}});
     program.values[slice].buffer = program.values[all].buffer;
     program.values[slice].within = program.values[slice].sliced_from = all;
-    program.values[slice].part = 0;
+    program.values[slice].part = PartId(0);
     program.inputs.push_back({"all", all});
     program.buffers.pop_back();
-    program.instructions[0].inputs[0] = slice;
+    program.instructions[InstructionId(0)].inputs[0] = slice;
   }
 
   std::string Error() {
@@ -148,27 +148,28 @@ TEST_F(RankRulesTest, TheTextNamesPartsAndSlices) {
 }
 
 TEST_F(RankRulesTest, APartOfAnotherShapeIsRefused) {
-  made_->program.parts[0].global = made_->program.parts[0].extent = {9, 4};
+  made_->program.parts[PartId(0)].global = made_->program.parts[PartId(0)].extent = {9, 4};
   EXPECT_THAT(Error(), HasSubstr("x: is [3, 4], but holds data: S(0) of [9, 4], which is [5, 4] on "
                                  "each rank"));
 }
 
 TEST_F(RankRulesTest, APartOfAnotherMeshIsRefused) {
-  made_->program.parts[0].layout = MeshLayout({AxisLayout::Split(0), AxisLayout::Broadcast()});
+  made_->program.parts[PartId(0)].layout =
+      MeshLayout({AxisLayout::Split(0), AxisLayout::Broadcast()});
   EXPECT_THAT(Error(), HasSubstr("the table of parts: a layout over 2 axes on a mesh of 1"));
 }
 
 TEST_F(RankRulesTest, ASliceOfAnotherTensorIsRefused) {
   AddSlice();
-  Value("all").part = 0;
+  Value("all").part = PartId(0);
   EXPECT_THAT(Error(), HasSubstr("all: is [5, 4], but holds data: S(0) of [5, 4]"));
 }
 
 TEST_F(RankRulesTest, ASliceIsNotWritten) {
   AddSlice();
-  made_->program.instructions[0].outputs[0] = made_->Value("slice");
+  made_->program.instructions[InstructionId(0)].outputs[0] = made_->Value("slice");
   made_->program.outputs[0].value = made_->Value("slice");
-  made_->program.instructions[0].inputs[0] = made_->Value("x");
+  made_->program.instructions[InstructionId(0)].inputs[0] = made_->Value("x");
   EXPECT_THAT(Error(), HasSubstr("negate: writes slice, a slice of all"));
 }
 
@@ -187,8 +188,8 @@ TEST_F(RankRulesTest, AMemberOfAFlatGroupHasItsRange) {
   Program& program = made_->program;
   const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{5}}, {{2}}}, 2));
   program.flats = {{group, {0}, 0}};
-  const int32_t flat = made_->AddValue("flat", {DType::kF64, {3}});
-  program.values[flat].flat = 0;
+  const ProgramValueId flat = made_->AddValue("flat", {DType::kF64, {3}});
+  program.values[flat].flat = FlatId(0);
   program.inputs.push_back({"flat", flat});
   EXPECT_THAT(Error(), HasSubstr("flat: is [3], but up to 4 elements of its flat group"));
 }
@@ -237,8 +238,9 @@ TEST_F(RankRulesTest, AKernelThatTakesRowMajorOperandsGetsNoShortColumns) {
 
 TEST_F(RankRulesTest, ACollectiveReadsNoSlice) {
   AddSlice();
-  const int32_t sum = made_->AddValue("sum", {DType::kF64, {3, 4}});
-  made_->InsertCollective(0, {.elements = 12, .dtype = DType::kF64, .mesh_axes = {"data"}},
+  const ProgramValueId sum = made_->AddValue("sum", {DType::kF64, {3, 4}});
+  made_->InsertCollective(InstructionId(0),
+                          {.elements = 12, .dtype = DType::kF64, .mesh_axes = {"data"}},
                           made_->Value("slice"), sum, "activations");
   made_->program.outputs.push_back({"sum", sum});
   EXPECT_THAT(Error(), HasSubstr("sum: cannot work on slice, which lies elsewhere on each rank; it "
@@ -246,7 +248,7 @@ TEST_F(RankRulesTest, ACollectiveReadsNoSlice) {
 }
 
 // Moves `value` to the address of `where`.
-void PutOver(int32_t value, int32_t where, Program& program) {
+void PutOver(ProgramValueId value, ProgramValueId where, Program& program) {
   program.values[value].buffer = program.values[where].buffer;
   program.values[value].offset = program.values[where].offset;
 }
@@ -264,20 +266,20 @@ TEST(PlantedFaults, AWriteOverARowOfAnyRanksSlice) {
   Program& program = made.program;
   program.mesh = *Mesh::Create({{"data", 2}});
   RankRuleTable table(&program);
-  const int32_t rows =
+  const PartId rows =
       table.Enter(PartRule{{5, 4}, {0, 0}, {5, 4}, MeshLayout({AxisLayout::Split(0)})});
-  const int32_t slice = program.instructions[made.Find("negate")].inputs[0];
+  const ProgramValueId slice = program.instructions[made.Find("negate")].inputs[0];
   program.values[slice].sliced_from = made.Value("square");
   program.values[slice].part = program.values[made.Value("negate")].part = rows;
   ASSERT_TRUE(made.Finish().ok()) << VerifyProgram(program);
   PutOver(made.Value("exp"), made.Value("square"), program);
   program.values[made.Value("exp")].offset += 4 * 4 * 8;  // row 4, of rank 1
   program.buffers[program.values[slice].buffer].last = 3;
-  const int at = made.Find("exp");
-  EXPECT_THAT(
-      VerifyProgram(program).ToString(),
-      HasSubstr(absl::StrCat("instruction 2 (negate): reads ", program.value(slice).path,
-                             ", but instruction ", at, " (exp) has left exp in its bytes")));
+  const InstructionId at = made.Find("exp");
+  EXPECT_THAT(VerifyProgram(program).ToString(),
+              HasSubstr(absl::StrCat("instruction 2 (negate): reads ", program.value(slice).path,
+                                     ", but instruction ", at.index(),
+                                     " (exp) has left exp in its bytes")));
 }
 
 // Two gradients in their bucket, and a third value written over the first before it is reduced.
@@ -291,7 +293,7 @@ TEST(PlantedFaults, AValueOverwrittenWithinItsBucket) {
   TestProgram made(graph, *backend);
   Program& program = made.program;
   program.mesh = *Mesh::Create({{"data", 2}});
-  const int32_t sum = made.AddValue("sum", {DType::kF64, {8}});
+  const ProgramValueId sum = made.AddValue("sum", {DType::kF64, {8}});
   made.InsertCollective(made.Find("tanh"),
                         {.elements = 8, .dtype = DType::kF64, .mesh_axes = {"data"}},
                         made.Value("concat"), sum, "gradients");
@@ -316,7 +318,7 @@ TEST(PlantedFaults, AnArrayWrittenOverAMemberOfItsFlatGroup) {
   TestProgram made(graph, *backend);
   Program& program = made.program;
   program.mesh = *Mesh::Create({{"data", 2}});
-  const int32_t array = made.AddValue("array", {DType::kF64, {4}});
+  const ProgramValueId array = made.AddValue("array", {DType::kF64, {4}});
   RankRuleTable table(&program);
   for (int member = 0; member < 2; ++member) {
     ProgramValue& value = program.values[made.Value(member == 0 ? "exp" : "square")];
@@ -359,12 +361,12 @@ TEST(Workspaces, AreTheLargestOnAnyRank) {
     graph.SetOutput("y", Negate(graph.Input("x", {DType::kF32, {3, 4}})));
     TestProgram made(graph, backend);
     made.program.mesh = *Mesh::Create({{"data", 3}});
-    const int32_t part =
+    const PartId part =
         RankRuleTable(&made.program)
             .Enter(PartRule{{rows, 4}, {0, 0}, {rows, 4}, MeshLayout({AxisLayout::Split(0)})});
     for (const char* path : {"x", "negate"}) made.program.values[made.Value(path)].part = part;
     EXPECT_TRUE(made.Finish().ok()) << VerifyProgram(made.program);
-    return made.program.kernels[0].workspace_bytes;
+    return made.program.kernels[KernelId(0)].workspace_bytes;
   };
   EXPECT_EQ(workspace(9), 10);    // 3, 3, 3
   EXPECT_EQ(workspace(8), 1000);  // 3, 3, 2

@@ -51,7 +51,7 @@ std::vector<StateInfo> StatesOf(const CompiledRun& run) {
   for (const Program& program : run.programs) {
     for (const ProgramState& state : program.states) {
       if (state.role == Role::kCache || !seen.insert(state.path).second) continue;
-      const int32_t index = state.input != kNone ? state.input : state.updated;
+      const ProgramValueId index = state.input != kNone ? state.input : state.updated;
       const ProgramValue& value = program.value(index);
       StateInfo& info = states.emplace_back();
       info.path = state.path;
@@ -150,7 +150,7 @@ Executor& Engine::executor(absl::string_view program) {
   return *it->second;
 }
 
-TensorView Engine::PaddedViewOf(absl::string_view program, int32_t value) {
+TensorView Engine::PaddedViewOf(absl::string_view program, ProgramValueId value) {
   Executor& exec = executor(program);
   TensorView view = exec.ViewOf(value);
   const ProgramValue& v = exec.program().value(value);
@@ -158,8 +158,8 @@ TensorView Engine::PaddedViewOf(absl::string_view program, int32_t value) {
   return view;
 }
 
-absl::Status Engine::WriteValue(absl::string_view program, absl::string_view what, int32_t value,
-                                size_t count) {
+absl::Status Engine::WriteValue(absl::string_view program, absl::string_view what,
+                                ProgramValueId value, size_t count) {
   const TensorView view = PaddedViewOf(program, value);
   if (static_cast<int64_t>(count) != view.elements()) {
     return absl::InvalidArgumentError(absl::StrCat("'", what, "' of program '", program, "' has ",
@@ -170,7 +170,7 @@ absl::Status Engine::WriteValue(absl::string_view program, absl::string_view wha
 
 absl::StatusOr<DType> Engine::InputDType(absl::string_view program, absl::string_view input) {
   const Program& p = executor(program).program();
-  const int32_t value = p.FindInput(input);
+  const ProgramValueId value = p.FindInput(input);
   if (value == kNone) {
     return absl::NotFoundError(absl::StrCat("program '", program, "' has no input '", input, "'"));
   }
@@ -204,7 +204,7 @@ absl::Status Engine::Run(absl::string_view program) { return executor(program).R
 absl::Status Engine::ReadOutput(absl::string_view program, absl::string_view output,
                                 absl::Span<double> values) {
   Executor& exec = executor(program);
-  const int32_t id = exec.program().FindOutput(output);
+  const ProgramValueId id = exec.program().FindOutput(output);
   if (id == kNone) {
     return absl::NotFoundError(
         absl::StrCat("program '", program, "' has no output '", output, "'"));
@@ -212,7 +212,8 @@ absl::Status Engine::ReadOutput(absl::string_view program, absl::string_view out
   return ReadValue(program, output, id, values);
 }
 
-absl::StatusOr<int32_t> Engine::StateValue(absl::string_view program, absl::string_view path) {
+absl::StatusOr<ProgramValueId> Engine::StateValue(absl::string_view program,
+                                                  absl::string_view path) {
   for (const ProgramState& state : executor(program).program().states) {
     if (state.path == path) return state.input != kNone ? state.input : state.updated;
   }
@@ -221,19 +222,19 @@ absl::StatusOr<int32_t> Engine::StateValue(absl::string_view program, absl::stri
 
 absl::Status Engine::SetStateValues(absl::string_view program, absl::string_view path,
                                     absl::Span<const double> values) {
-  ASSIGN_OR_RETURN(const int32_t id, StateValue(program, path));
+  ASSIGN_OR_RETURN(const ProgramValueId id, StateValue(program, path));
   ToDevice(values, executor(program).program().value(id).type.dtype, staging_);
   return WriteValue(program, path, id, values.size());
 }
 
 absl::Status Engine::ReadStateValues(absl::string_view program, absl::string_view path,
                                      absl::Span<double> values) {
-  ASSIGN_OR_RETURN(const int32_t id, StateValue(program, path));
+  ASSIGN_OR_RETURN(const ProgramValueId id, StateValue(program, path));
   return ReadValue(program, path, id, values);
 }
 
-absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what, int32_t value,
-                               absl::Span<double> values) {
+absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what,
+                               ProgramValueId value, absl::Span<double> values) {
   const TensorView view = PaddedViewOf(program, value);
   if (view.elements() != static_cast<int64_t>(values.size())) {
     return absl::InvalidArgumentError(absl::StrCat("'", what, "' of program '", program, "' has ",

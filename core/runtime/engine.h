@@ -131,14 +131,14 @@ class Engine {
   absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
   // Returns the padded part of a value, or the elements that this rank holds if it is a member of a
   // flat group.
-  TensorView PaddedViewOf(absl::string_view program, int32_t value);
+  TensorView PaddedViewOf(absl::string_view program, ProgramValueId value);
   // Copies `count` elements from staging_ to a value.
-  absl::Status WriteValue(absl::string_view program, absl::string_view what, int32_t value,
+  absl::Status WriteValue(absl::string_view program, absl::string_view what, ProgramValueId value,
                           size_t count);
   // Returns the value of a state of a Program: its input, or its updated value if the input is not
   // read.
-  absl::StatusOr<int32_t> StateValue(absl::string_view program, absl::string_view path);
-  absl::Status ReadValue(absl::string_view program, absl::string_view what, int32_t value,
+  absl::StatusOr<ProgramValueId> StateValue(absl::string_view program, absl::string_view path);
+  absl::Status ReadValue(absl::string_view program, absl::string_view what, ProgramValueId value,
                          absl::Span<double> values);
 
   CompiledRun run_;

@@ -5,6 +5,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/runtime/identities.h"
 #include "core/status/status_macros.h"
 
@@ -27,9 +28,9 @@ struct Executor::Bound {
   StartedCollective started;
 
   Stream* stream = nullptr;
-  std::vector<int32_t> collectives_before;  // to wait for first
-  std::vector<const Event*> events_before;  // its stream waits for them
-  std::unique_ptr<Event> ended;             // null if no other stream waits for it
+  std::vector<InstructionId> collectives_before;  // to wait for first
+  std::vector<const Event*> events_before;        // its stream waits for them
+  std::unique_ptr<Event> ended;                   // null if no other stream waits for it
 };
 
 struct Executor::InstructionEvents {
@@ -64,7 +65,7 @@ bool Overlap(const Bound& a, const Bound& b) {
 
 Executor::~Executor() = default;
 
-TensorView Executor::ViewOf(int32_t value) const {
+TensorView Executor::ViewOf(ProgramValueId value) const {
   const ProgramValue& v = program_->value(value);
   const ArenaAddress address = own_parts_->AddressOf(value, binding_->AddressOf(value));
   return {arenas_[address.space] + address.offset, v.type.dtype, binding_->ShapeOf(value),
@@ -86,19 +87,18 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* progra
   RETURN_IF_ERROR(executor->CreateStreams());
   executor->kernels_.resize(program->kernels.size());
   executor->bound_.reserve(program->instructions.size());
-  for (const Instruction& instruction : program->instructions) {
-    RETURN_IF_ERROR(executor->Bind(instruction));
+  for (const InstructionId id : program->instructions.ids()) {
+    RETURN_IF_ERROR(executor->Bind(id));
   }
   executor->PlanWaits();
-  for (const Instruction& instruction : program->instructions) {
-    for (const int32_t earlier : instruction.waits) {
+  for (const InstructionId id : program->instructions.ids()) {
+    for (const InstructionId earlier : program->instructions[id].waits) {
       if (program->Communicates(program->instructions[earlier])) continue;
       Bound& bound = executor->bound_[earlier];
       if (bound.ended == nullptr) {
         ASSIGN_OR_RETURN(bound.ended, backend->CreateEvent());
       }
-      executor->bound_[&instruction - program->instructions.data()].events_before.push_back(
-          bound.ended.get());
+      executor->bound_[id].events_before.push_back(bound.ended.get());
     }
   }
   executor->times_.resize(program->instructions.size());
@@ -114,7 +114,8 @@ absl::Status Executor::CreateStreams() {
   return absl::OkStatus();
 }
 
-absl::Status Executor::Bind(const Instruction& instruction) {
+absl::Status Executor::Bind(InstructionId id) {
+  const Instruction& instruction = program_->instructions[id];
   Bound bound;
   bound.stream = streams_[instruction.stream].get();
   if (instruction.kind == InstructionKind::kKernel) {
@@ -123,14 +124,14 @@ absl::Status Executor::Bind(const Instruction& instruction) {
     return absl::OkStatus();
   }
   // Collectives and copies move padding too. Members of a flat group have no padding.
-  const auto view = [&](int32_t id) {
+  const auto view = [&](ProgramValueId id) {
     TensorView view = ViewOf(id);
     if (program_->value(id).flat == kNone) view.shape = program_->value(id).type.shape;
     return view;
   };
-  for (int32_t id : instruction.inputs) bound.inputs.push_back(view(id));
-  for (int32_t id : instruction.outputs) bound.outputs.push_back(view(id));
-  if (program_->Communicates(instruction)) RETURN_IF_ERROR(BindCollective(instruction, bound));
+  for (ProgramValueId id : instruction.inputs) bound.inputs.push_back(view(id));
+  for (ProgramValueId id : instruction.outputs) bound.outputs.push_back(view(id));
+  if (program_->Communicates(instruction)) RETURN_IF_ERROR(BindCollective(id, bound));
   bound_.push_back(std::move(bound));
   return absl::OkStatus();
 }
@@ -138,18 +139,20 @@ absl::Status Executor::Bind(const Instruction& instruction) {
 absl::Status Executor::BindKernel(const Instruction& instruction, Bound& bound) {
   const PlannedKernel& planned = program_->KernelOf(instruction);
   bool differs = false;
-  for (int32_t id : instruction.inputs) {
+  for (ProgramValueId id : instruction.inputs) {
     bound.inputs.push_back(ViewOf(id));
     differs = differs || binding_->Differs(id);
   }
-  for (int32_t id : instruction.outputs) {
+  for (ProgramValueId id : instruction.outputs) {
     bound.outputs.push_back(ViewOf(id));
     differs = differs || binding_->Differs(id);
   }
   bound.request = &planned.request;
   if (differs) {
-    for (int32_t id : instruction.inputs) bound.input_regions.push_back(binding_->RegionOf(id));
-    for (int32_t id : instruction.outputs) bound.output_regions.push_back(binding_->RegionOf(id));
+    for (ProgramValueId id : instruction.inputs)
+      bound.input_regions.push_back(binding_->RegionOf(id));
+    for (ProgramValueId id : instruction.outputs)
+      bound.output_regions.push_back(binding_->RegionOf(id));
   }
   if (instruction.draw != kNone) {
     bound.draw = std::make_unique<RandomDraw>(binding_->DrawOf(instruction));
@@ -231,7 +234,8 @@ absl::Status Executor::BindIdentities(const Instruction& instruction, Bound& bou
   return absl::OkStatus();
 }
 
-absl::Status Executor::BindCollective(const Instruction& instruction, Bound& bound) {
+absl::Status Executor::BindCollective(InstructionId id, Bound& bound) {
+  const Instruction& instruction = program_->instructions[id];
   const CollectiveRequest& request = program_->collectives[instruction.collective];
   if (collectives_ == nullptr) {
     return absl::FailedPreconditionError(
@@ -239,8 +243,7 @@ absl::Status Executor::BindCollective(const Instruction& instruction, Bound& bou
                      request.ToString(), "; this run has one process alone"));
   }
   bound.collective = &request;
-  bound.unread =
-      own_parts_->UnreadIn(static_cast<int32_t>(&instruction - program_->instructions.data()));
+  bound.unread = own_parts_->UnreadIn(id);
   ASSIGN_OR_RETURN(bound.group, collectives_->GroupAlong(request.mesh_axes));
   const int64_t ranks = collectives_->SizeOf(bound.group);
   const TensorView* part = nullptr;
@@ -256,41 +259,41 @@ absl::Status Executor::BindCollective(const Instruction& instruction, Bound& bou
 
 void Executor::PlanWaits() {
   // For each stream, the collectives that were started and not waited for yet.
-  std::vector<std::vector<int32_t>> running(streams_.size());
-  for (size_t i = 0; i < bound_.size(); ++i) {
+  Table<StreamId, std::vector<InstructionId>> running(streams_.size());
+  for (const InstructionId i : bound_.ids()) {
     const Instruction& instruction = program_->instructions[i];
     Bound& bound = bound_[i];
-    const auto wait_until = [&](std::vector<int32_t>& list, int32_t last) {
+    const auto wait_until = [&](std::vector<InstructionId>& list, InstructionId last) {
       auto end = std::upper_bound(list.begin(), list.end(), last);
       bound.collectives_before.insert(bound.collectives_before.end(), list.begin(), end);
       list.erase(list.begin(), end);
     };
-    for (const int32_t earlier : instruction.waits) {
+    for (const InstructionId earlier : instruction.waits) {
       wait_until(running[program_->instructions[earlier].stream], earlier);
     }
-    std::vector<int32_t>& own = running[instruction.stream];
+    std::vector<InstructionId>& own = running[instruction.stream];
     // A group runs its collectives in order by itself; anything else has to wait for their end.
-    const auto follows_by_itself = [&](int32_t earlier) {
+    const auto follows_by_itself = [&](InstructionId earlier) {
       return bound.collective != nullptr && bound_[earlier].group == bound.group &&
              !Overlap(bound, bound_[earlier]);
     };
     if (!std::all_of(own.begin(), own.end(), follows_by_itself)) wait_until(own, own.back());
-    if (bound.collective != nullptr) own.push_back(static_cast<int32_t>(i));
+    if (bound.collective != nullptr) own.push_back(i);
   }
-  for (const std::vector<int32_t>& list : running) {
+  for (const std::vector<InstructionId>& list : running) {
     unfinished_.insert(unfinished_.end(), list.begin(), list.end());
   }
 }
 
-absl::Status Executor::At(int i, const absl::Status& status) const {
+absl::Status Executor::At(InstructionId i, const absl::Status& status) const {
   if (status.ok()) return status;
   const Instruction& instruction = program_->instructions[i];
   return absl::Status(status.code(),
-                      absl::StrCat("instruction ", i, " (", instruction.path, ", ",
+                      absl::StrCat("instruction ", i.index(), " (", instruction.path, ", ",
                                    program_->OperationOf(instruction), "): ", status.message()));
 }
 
-absl::Status Executor::Start(int i) {
+absl::Status Executor::Start(InstructionId i) {
   Bound& bound = bound_[i];
   if (bound.kernel != nullptr) {
     return bound.kernel->Run({*bound.request, bound.inputs, bound.outputs, bound.workspace,
@@ -307,15 +310,15 @@ absl::Status Executor::Start(int i) {
   return backend_->Copy(to, from, copied.elements() * SizeOf(copied.dtype), *bound.stream);
 }
 
-absl::Status Executor::WaitForCollective(int i) {
+absl::Status Executor::WaitForCollective(InstructionId i) {
   RETURN_IF_ERROR(At(i, collectives_->Wait(bound_[i].started)));
   if (!timed_) return absl::OkStatus();
   return backend_->Record(*timers_[i].end, *bound_[i].stream);
 }
 
-absl::Status Executor::Issue(int i) {
+absl::Status Executor::Issue(InstructionId i) {
   Bound& bound = bound_[i];
-  for (const int32_t earlier : bound.collectives_before) {
+  for (const InstructionId earlier : bound.collectives_before) {
     RETURN_IF_ERROR(WaitForCollective(earlier));
   }
   for (const Event* event : bound.events_before) {
@@ -332,11 +335,11 @@ absl::Status Executor::Issue(int i) {
 }
 
 absl::Status Executor::WaitForCollectivesAtEnd() {
-  for (const int32_t i : unfinished_) RETURN_IF_ERROR(WaitForCollective(i));
+  for (const InstructionId i : unfinished_) RETURN_IF_ERROR(WaitForCollective(i));
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunInstruction(int i) {
+absl::Status Executor::RunInstruction(InstructionId i) {
   RETURN_IF_ERROR(At(i, Start(i)));
   if (bound_[i].collective != nullptr)
     RETURN_IF_ERROR(At(i, collectives_->Wait(bound_[i].started)));
@@ -344,8 +347,7 @@ absl::Status Executor::RunInstruction(int i) {
 }
 
 absl::Status Executor::Run() {
-  const int count = static_cast<int>(bound_.size());
-  for (int i = 0; i < count; ++i) RETURN_IF_ERROR(Issue(i));
+  for (const InstructionId i : bound_.ids()) RETURN_IF_ERROR(Issue(i));
   RETURN_IF_ERROR(WaitForCollectivesAtEnd());
   return backend_->Synchronize();
 }
@@ -363,13 +365,13 @@ absl::Status Executor::CreateTimers() {
 absl::Status Executor::RunTimed() {
   RETURN_IF_ERROR(CreateTimers());
   timed_ = true;
-  absl::Status status = backend_->Record(*step_begin_, *streams_[0]);
+  absl::Status status = backend_->Record(*step_begin_, *streams_.front());
   if (status.ok()) status = Run();
   timed_ = false;
   RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(backend_->Record(*step_end_, *streams_[0]));
+  RETURN_IF_ERROR(backend_->Record(*step_end_, *streams_.front()));
   RETURN_IF_ERROR(backend_->Synchronize());
-  for (size_t i = 0; i < timers_.size(); ++i) {
+  for (const InstructionId i : timers_.ids()) {
     times_[i] = {timers_[i].begin->Nanoseconds(), timers_[i].end->Nanoseconds()};
   }
   step_begin_ns_ = step_begin_->Nanoseconds();

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/ids/table.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/program.h"
 #include "core/program/ranks/own_parts.h"
@@ -67,20 +68,20 @@ class Executor {
 
   // Runs a step and records when each instruction ran: times()[i] is that of instruction i.
   absl::Status RunTimed();
-  const std::vector<InstructionTime>& times() const { return times_; }
+  const Table<InstructionId, InstructionTime>& times() const { return times_; }
   int64_t step_begin_ns() const { return step_begin_ns_; }
   int64_t step_end_ns() const { return step_end_ns_; }
 
   // Runs instruction i alone and returns when it has ended, for tools that inspect memory between
   // instructions.
-  absl::Status RunInstruction(int i);
+  absl::Status RunInstruction(InstructionId i);
 
   const Program& program() const { return *program_; }
   const RankBinding& binding() const { return *binding_; }
   const OwnParts& own_parts() const { return *own_parts_; }
   // Returns a view of the elements of a value that this rank holds, at the address at which it
   // reads them.
-  TensorView ViewOf(int32_t value) const;
+  TensorView ViewOf(ProgramValueId value) const;
 
  private:
   struct Bound;
@@ -92,7 +93,7 @@ class Executor {
   };
   Executor() = default;
 
-  absl::Status Bind(const Instruction& instruction);
+  absl::Status Bind(InstructionId id);
   absl::Status BindKernel(const Instruction& instruction, Bound& bound);
   // Returns the kernel of the planned request. It is bound once for all instructions that run it.
   absl::StatusOr<BoundKernel*> PlannedKernelOf(const Instruction& instruction);
@@ -100,18 +101,18 @@ class Executor {
   absl::Status BindOwnKernel(const Instruction& instruction, Bound& bound);
   // Binds the fills that replace an instruction if this rank holds nothing of an input.
   absl::Status BindIdentities(const Instruction& instruction, Bound& bound);
-  absl::Status BindCollective(const Instruction& instruction, Bound& bound);
+  absl::Status BindCollective(InstructionId id, Bound& bound);
   // Decides for which collectives the thread waits before each instruction.
   void PlanWaits();
   absl::Status CreateStreams();
   absl::Status CreateTimers();
 
   // Waits, issues instruction i, and records its event if another stream waits for it.
-  absl::Status Issue(int i);
-  absl::Status Start(int i);
-  absl::Status WaitForCollective(int i);
+  absl::Status Issue(InstructionId i);
+  absl::Status Start(InstructionId i);
+  absl::Status WaitForCollective(InstructionId i);
   absl::Status WaitForCollectivesAtEnd();
-  absl::Status At(int i, const absl::Status& status) const;
+  absl::Status At(InstructionId i, const absl::Status& status) const;
 
   const Program* program_ = nullptr;
   Backend* backend_ = nullptr;
@@ -120,16 +121,16 @@ class Executor {
   MeshCoordinates coordinates_;  // of this rank
   std::unique_ptr<RankBinding> binding_;
   std::unique_ptr<OwnParts> own_parts_;
-  std::vector<std::unique_ptr<Stream>> streams_;       // by the Program's streams
-  std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels; null: unused
-  std::map<std::string, OwnKernel> own_kernels_;       // by kernel and request
+  Table<StreamId, std::unique_ptr<Stream>> streams_;
+  Table<KernelId, std::unique_ptr<BoundKernel>> kernels_;  // null: unused
+  std::map<std::string, OwnKernel> own_kernels_;           // by kernel and request
   std::vector<std::unique_ptr<BoundKernel>> identities_;
-  std::vector<Bound> bound_;               // by instruction
-  std::vector<int32_t> unfinished_;        // collectives to wait for at the end of the step
-  std::vector<InstructionEvents> timers_;  // by instruction; empty until RunTimed
+  Table<InstructionId, Bound> bound_;
+  std::vector<InstructionId> unfinished_;  // collectives to wait for at the end of the step
+  Table<InstructionId, InstructionEvents> timers_;  // empty until RunTimed
   std::unique_ptr<Event> step_begin_, step_end_;
   bool timed_ = false;
-  std::vector<InstructionTime> times_;
+  Table<InstructionId, InstructionTime> times_;
   int64_t step_begin_ns_ = 0;
   int64_t step_end_ns_ = 0;
 };

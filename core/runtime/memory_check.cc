@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/program/memory/memory_plan.h"
 #include "core/program/verify/verify.h"
 #include "core/runtime/strided_runs.h"
@@ -45,20 +46,22 @@ class FencedRun {
     const int32_t count = static_cast<int32_t>(program_.instructions.size());
     begins_.resize(count + 2);
     ends_.resize(count + 2);
-    for (size_t b = 0; b < program_.buffers.size(); ++b) {
-      begins_[program_.buffers[b].first + 1].push_back(static_cast<int32_t>(b));
-      ends_[program_.buffers[b].last + 1].push_back(static_cast<int32_t>(b));
+    for (const BufferId b : program_.buffers.ids()) {
+      begins_[program_.buffers[b].first + 1].push_back(b);
+      ends_[program_.buffers[b].last + 1].push_back(b);
     }
     dtypes_.assign(program_.buffers.size(), DType::kU8);  // a workspace holds bytes
     for (const ProgramValue& value : program_.values) {
       if (value.buffer != kNone) dtypes_[value.buffer] = value.type.dtype;
     }
-    for (int32_t i = -1; i <= count; ++i) {
-      for (int32_t b : begins_[i + 1]) RETURN_IF_ERROR(Begin(b));
-      if (i == -1) RETURN_IF_ERROR(set_inputs(engine_));
-      if (i >= 0 && i < count) RETURN_IF_ERROR(executor_.RunInstruction(i));
+    for (int32_t time = -1; time <= count; ++time) {
+      for (BufferId b : begins_[time + 1]) RETURN_IF_ERROR(Begin(b));
+      if (time == -1) RETURN_IF_ERROR(set_inputs(engine_));
+      if (time >= 0 && time < count) {
+        RETURN_IF_ERROR(executor_.RunInstruction(InstructionId(time)));
+      }
       RETURN_IF_ERROR(engine_.backend().Synchronize());
-      for (int32_t b : ends_[i + 1]) RETURN_IF_ERROR(End(b, i, i == count));
+      for (BufferId b : ends_[time + 1]) RETURN_IF_ERROR(End(b, time == count));
     }
     return absl::OkStatus();
   }
@@ -69,7 +72,7 @@ class FencedRun {
     return buffer.state || buffer.category == Category::kCache;
   }
 
-  absl::Status Begin(int32_t b) {
+  absl::Status Begin(BufferId b) {
     const Buffer& buffer = program_.buffers[b];
     const std::vector<char> fence(fence_bytes_, kFencePattern);
     RETURN_IF_ERROR(engine_.WriteArena(AddressOf(buffer) + -fence_bytes_, fence));
@@ -78,7 +81,7 @@ class FencedRun {
     return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
   }
 
-  absl::Status End(int32_t b, int32_t i, bool after_step) {
+  absl::Status End(BufferId b, bool after_step) {
     const Buffer& buffer = program_.buffers[b];
     for (const int64_t at : {buffer.offset - fence_bytes_, buffer.offset + buffer.bytes}) {
       std::vector<char> fence(fence_bytes_);
@@ -88,8 +91,8 @@ class FencedRun {
         return absl::DataLossError(absl::StrCat(
             "program '", program_.name, "': something changed byte ",
             at < buffer.offset ? fence_bytes_ - k : k + 1, " ",
-            at < buffer.offset ? "before the start" : "past the end", " of buffer #", b, " (",
-            buffer.path, "), live in [", buffer.first, ", ", buffer.last, "]"));
+            at < buffer.offset ? "before the start" : "past the end", " of buffer #", b.index(),
+            " (", buffer.path, "), live in [", buffer.first, ", ", buffer.last, "]"));
       }
     }
     // Results are not overwritten: they are read after the step.
@@ -101,8 +104,8 @@ class FencedRun {
   Executor& executor_;
   const Program& program_;
   const int64_t fence_bytes_;
-  std::vector<std::vector<int32_t>> begins_, ends_;  // by instruction + 1
-  std::vector<DType> dtypes_;                        // by buffer
+  std::vector<std::vector<BufferId>> begins_, ends_;  // by time + 1
+  Table<BufferId, DType> dtypes_;
 };
 
 absl::Status CopyStates(Engine& from, Engine& to) {
@@ -123,7 +126,7 @@ absl::Status CopyStates(Engine& from, Engine& to) {
 absl::Status CopyCaches(Engine& from, Engine& to, absl::string_view name) {
   const Program& source = from.executor(name).program();
   const Program& target = to.executor(name).program();
-  for (size_t b = 0; b < source.buffers.size(); ++b) {
+  for (const BufferId b : source.buffers.ids()) {
     if (source.buffers[b].category != Category::kCache) continue;
     std::vector<char> bytes(source.buffers[b].bytes);
     RETURN_IF_ERROR(from.ReadArena(AddressOf(source.buffers[b]), absl::MakeSpan(bytes)));
@@ -209,7 +212,7 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
   const Program& in_a = a.executor(program).program();
   const Program& in_b = b.executor(program).program();
   for (size_t i = 0; i < in_a.outputs.size(); ++i) {
-    const int32_t id = in_a.outputs[i].value;
+    const ProgramValueId id = in_a.outputs[i].value;
     const ArenaAddress at_a = a.executor(program).binding().AddressOf(id);
     const ArenaAddress at_b = b.executor(program).binding().AddressOf(in_b.outputs[i].value);
     RETURN_IF_ERROR(ForEachRun(
@@ -228,16 +231,16 @@ namespace {
 class PlannedEnds {
  public:
   explicit PlannedEnds(const Executor& executor) : program_(executor.program()) {
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    for (const InstructionId i : program_.instructions.ids()) {
       const Instruction& instruction = program_.instructions[i];
       if (instruction.workspace != kNone) partly_used_.insert(instruction.workspace);
-      if (executor.own_parts().UnreadIn(static_cast<int32_t>(i)).size() == 0) continue;
+      if (executor.own_parts().UnreadIn(i).size() == 0) continue;
       partly_used_.insert(program_.value(instruction.outputs[0]).buffer);
     }
-    for (size_t id = 0; id < program_.values.size(); ++id) {
+    for (const ProgramValueId id : program_.values.ids()) {
       const ProgramValue& value = program_.values[id];
       if (value.buffer == kNone) continue;
-      const Shape& held = executor.binding().ShapeOf(static_cast<int32_t>(id));
+      const Shape& held = executor.binding().ShapeOf(id);
       if (value.flat != kNone || held != value.type.shape) partly_used_.insert(value.buffer);
     }
     AddMovedPadding();
@@ -245,14 +248,14 @@ class PlannedEnds {
 
   // Inspects memory in which a step has run, and which was filled with `pattern` before.
   absl::Status Look(Engine& guarded, char pattern) {
-    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+    for (const BufferId b : program_.buffers.ids()) {
       const Buffer& buffer = program_.buffers[b];
       const int64_t end = buffer.offset + buffer.bytes;
       if (buffer.bytes == 0 || end <= program_.arenas[buffer.space] - kBufferAlignment) continue;
       path_[buffer.space] = buffer.path;
       char last = 0;
       RETURN_IF_ERROR(guarded.ReadArena({buffer.space, end - 1}, absl::MakeSpan(&last, 1)));
-      if (last != pattern || partly_used_.contains(static_cast<int32_t>(b))) {
+      if (last != pattern || partly_used_.contains(b)) {
         reached_[buffer.space] = true;
       }
     }
@@ -273,17 +276,17 @@ class PlannedEnds {
   // Padding that some rank has not written moves on: through collectives and copies, and through
   // kernels that copy, such as those that pack the operand of an all-to-all.
   void AddMovedPadding() {
-    const std::vector<bool> uneven = UnevenParts();
-    absl::flat_hash_set<int32_t> padded = partly_used_;  // on some rank
+    const Table<PartId, bool> uneven = UnevenParts();
+    absl::flat_hash_set<BufferId> padded = partly_used_;  // on some rank
     for (const ProgramValue& value : program_.values) {
       if (value.part != kNone && uneven[value.part]) padded.insert(value.buffer);
     }
     for (const Instruction& instruction : program_.instructions) {
       const bool moves = instruction.kind != InstructionKind::kKernel ||
                          program_.kernels[instruction.kernel].kernel->op() == "copy";
-      for (const int32_t input : instruction.inputs) {
+      for (const ProgramValueId input : instruction.inputs) {
         if (!moves || !padded.contains(program_.value(input).buffer)) continue;
-        for (const int32_t output : instruction.outputs) {
+        for (const ProgramValueId output : instruction.outputs) {
           padded.insert(program_.value(output).buffer);
           partly_used_.insert(program_.value(output).buffer);
         }
@@ -292,8 +295,8 @@ class PlannedEnds {
   }
 
   // Returns for each part rule whether some rank holds less than the padded part.
-  std::vector<bool> UnevenParts() const {
-    std::vector<bool> uneven;
+  Table<PartId, bool> UnevenParts() const {
+    Table<PartId, bool> uneven;
     for (const PartRule& part : program_.parts) {
       const Shape local = part.LocalShape(program_.mesh);
       bool any = false;
@@ -309,7 +312,7 @@ class PlannedEnds {
   // Buffers that need not be written to their end: a kernel may leave its workspace unused, this
   // rank may hold less than the padded part of a value, an all-gather may omit elements that the
   // rank does not read, and padding is moved from them.
-  absl::flat_hash_set<int32_t> partly_used_;
+  absl::flat_hash_set<BufferId> partly_used_;
   BySpace<bool> reached_;
   BySpace<std::string> path_;
 };

@@ -149,7 +149,7 @@ TEST(MemoryCheck, FindsALiveRangeThatEndsOneInstructionTooSoon) {
   ASSERT_TRUE(SetX(*engine).ok());
   ASSERT_TRUE(engine->Run("step").ok());
   int found = 0, shortened = 0;
-  for (size_t b = 0; b < run.programs[0].buffers.size(); ++b) {
+  for (const BufferId b : run.programs[0].buffers.ids()) {
     auto fenced = WithFences(run, 64);
     ASSERT_TRUE(fenced.ok());
     Buffer& buffer = fenced->programs[0].buffers[b];

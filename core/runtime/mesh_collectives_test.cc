@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ids/table.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/runtime/engine.h"
@@ -47,10 +48,11 @@ TEST(MeshCollectives, AnAllReduceRunsBesideKernels) {
       graph.SetOutput("y", Multiply(a, Square(x)));
       ReferenceRank run;
       TestProgram made(graph, *run.backend);
-      const int32_t sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
-      made.InsertCollective(1, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+      const ProgramValueId sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
+      made.InsertCollective(InstructionId(1),
+                            {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
                             made.Value("exp"), sum, "gradients");
-      made.ReplaceReads(made.Value("exp"), sum, 2);
+      made.ReplaceReads(made.Value("exp"), sum, InstructionId(2));
       RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
       Executor& executor = run.engine->executor("test");
       for (int step = 0; step < 20; ++step) {
@@ -63,11 +65,12 @@ TEST(MeshCollectives, AnAllReduceRunsBesideKernels) {
           return sum * input(i) * input(i);
         }));
       }
-      const std::vector<InstructionTime>& times = executor.times();
-      for (size_t i = 0; i < times.size(); ++i) {
+      const Table<InstructionId, InstructionTime>& times = executor.times();
+      for (const InstructionId i : times.ids()) {
         if (times[i].begin_ns < executor.step_begin_ns() || times[i].end_ns < times[i].begin_ns ||
             times[i].end_ns > executor.step_end_ns()) {
-          return absl::InternalError(absl::StrCat("instruction ", i, " ran outside of the step"));
+          return absl::InternalError(
+              absl::StrCat("instruction ", i.index(), " ran outside of the step"));
         }
       }
       run.engine.reset();
@@ -89,11 +92,12 @@ TEST(MeshCollectives, PlannedMemoryIsWhatAStepUsesInEachSpace) {
           graph.SetOutput("y", Multiply(a, Square(x)));
           ReferenceRank run;
           TestProgram made(graph, *run.backend);
-          const int32_t sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
+          const ProgramValueId sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
           made.InsertCollective(
-              1, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+              InstructionId(1),
+              {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
               made.Value("exp"), sum, "gradients");
-          made.ReplaceReads(made.Value("exp"), sum, 2);
+          made.ReplaceReads(made.Value("exp"), sum, InstructionId(2));
           RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
           const SpaceBytes& arenas = made.program.arenas;
           if (arenas[MemorySpace::kShared] != 384 || arenas[MemorySpace::kDevice] != 0) {
@@ -119,25 +123,27 @@ TEST(MeshCollectives, EachAxisOfAMeshIsAGroup) {
     ReferenceRank run;
     TestProgram made(graph, *run.backend);
     const TensorType full = {DType::kF64, {kElements}}, half = {DType::kF64, {kElements / 2}};
-    const int32_t scattered = made.AddValue("scattered", half), back = made.AddValue("back", full);
-    const int32_t all = made.AddValue("all", full);
+    const ProgramValueId scattered = made.AddValue("scattered", half),
+                         back = made.AddValue("back", full);
+    const ProgramValueId all = made.AddValue("all", full);
     // Without waits: one stream, and groups that differ.
-    made.InsertCollective(0,
+    made.InsertCollective(InstructionId(0),
                           {.operation = CollectiveOperation::kReduceScatter,
                            .elements = kElements,
                            .dtype = DType::kF64,
                            .mesh_axes = {"model"}},
                           made.Value("x"), scattered, "communication");
-    made.InsertCollective(1,
+    made.InsertCollective(InstructionId(1),
                           {.operation = CollectiveOperation::kAllGather,
                            .elements = kElements,
                            .dtype = DType::kF64,
                            .mesh_axes = {"model"}},
                           scattered, back, "communication");
     made.InsertCollective(
-        2, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"model", "data"}}, back, all,
+        InstructionId(2),
+        {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"model", "data"}}, back, all,
         "communication");
-    made.ReplaceReads(made.Value("x"), all, 3);
+    made.ReplaceReads(made.Value("x"), all, InstructionId(3));
     RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
     RETURN_IF_ERROR(run.SetX(*run.engine, [&](int64_t i) { return Input(rank.rank(), i); }));
     RETURN_IF_ERROR(run.engine->Run("test"));
@@ -161,8 +167,8 @@ TEST(MeshCollectives, MessagesGoAroundTheRing) {
     ReferenceRank run;
     TestProgram made(graph, *run.backend);
     const TensorType type = {DType::kF64, {kElements}};
-    const int32_t received = made.AddValue("received", type),
-                  copied = made.AddValue("copied", type);
+    const ProgramValueId received = made.AddValue("received", type),
+                         copied = made.AddValue("copied", type);
     const CollectiveRequest send = {.operation = CollectiveOperation::kSend,
                                     .elements = kElements,
                                     .dtype = DType::kF64,
@@ -170,10 +176,10 @@ TEST(MeshCollectives, MessagesGoAroundTheRing) {
                                     .shift = 1};
     CollectiveRequest receive = send;
     receive.operation = CollectiveOperation::kReceive;
-    made.InsertCollective(0, send, made.Value("x"), kNone, "send");
-    made.InsertCollective(1, receive, kNone, received, "receive");
-    made.Insert(2, InstructionKind::kCopy, received, copied, "copies");
-    made.ReplaceReads(made.Value("x"), copied, 3);
+    made.InsertCollective(InstructionId(0), send, made.Value("x"), kNone, "send");
+    made.InsertCollective(InstructionId(1), receive, kNone, received, "receive");
+    made.Insert(InstructionId(2), InstructionKind::kCopy, received, copied, "copies");
+    made.ReplaceReads(made.Value("x"), copied, InstructionId(3));
     RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
     RETURN_IF_ERROR(run.SetX(*run.engine, [&](int64_t i) { return Input(rank.rank(), i); }));
     RETURN_IF_ERROR(run.engine->Run("test"));
@@ -194,11 +200,11 @@ TEST(RankRules, RanksDrawTheirPartsOfOneTensor) {
     graph.SetOutput("y", Dropout(x, 0.5));
     TestProgram made(graph, *backend);
     made.program.mesh = *Mesh::Create({{"data", ranks}});
-    PartRule& part = made.program.draws[0].part;
+    PartRule& part = made.program.draws[DrawId(0)].part;
     part.global = part.extent = {kRows, kColumns};
     part.layout = MeshLayout({AxisLayout::Split(0)});
     EXPECT_TRUE(made.Finish().ok()) << VerifyProgram(made.program);
-    EXPECT_EQ(made.program.kernels[0].key.find("random_path"), std::string::npos);
+    EXPECT_EQ(made.program.kernels[KernelId(0)].key.find("random_path"), std::string::npos);
     CompiledRun compiled;
     compiled.arenas = made.program.arenas;
     compiled.programs.push_back(made.program);
@@ -226,7 +232,7 @@ TEST(RankRules, ADrawOfAnotherPartIsRefused) {
   graph.SetOutput("y", Dropout(graph.Input("x", {DType::kF32, {4, 3}}), 0.5));
   TestProgram made(graph, *backend);
   made.program.mesh = *Mesh::Create({{"data", 2}});
-  PartRule& part = made.program.draws[0].part;
+  PartRule& part = made.program.draws[DrawId(0)].part;
   part.layout = MeshLayout({AxisLayout::Split(0)});
   EXPECT_THAT(made.Finish().ToString(), HasSubstr("dropout: draws [2, 3], its output is [4, 3]"));
   part.extent = {4, 4};
@@ -244,8 +250,8 @@ std::string Error(const CollectiveRequest& request, const TensorType& output, bo
         graph.SetOutput("y", Negate(graph.Input("x", {DType::kF32, {kElements}})));
         ReferenceRank run;
         TestProgram made(graph, *run.backend);
-        const int32_t made_output = made.AddValue("x.out", output);
-        made.InsertCollective(0, request, made.Value("x"), made_output, "gradients");
+        const ProgramValueId made_output = made.AddValue("x.out", output);
+        made.InsertCollective(InstructionId(0), request, made.Value("x"), made_output, "gradients");
         made.program.outputs.push_back({"out", made_output});
         RETURN_IF_ERROR(made.Finish());
         ASSIGN_OR_RETURN(run.collectives, MeshCollectives::Create(mesh, &rank.communicator()));

@@ -230,8 +230,8 @@ TEST_P(RankPartsTest, NestedSplitsOverThreeAxes) {
     program.values[made.Value("copy")].packed = true;
     program.values[made.Value("sum_squares")].part =
         table.Enter(PartRule{{}, {}, {}, MeshLayout({P(), P(), P()})});
-    const int32_t sum = made.AddValue("sum", {made.dtype, {}});
-    made.InsertCollective(static_cast<int32_t>(program.instructions.size()),
+    const ProgramValueId sum = made.AddValue("sum", {made.dtype, {}});
+    made.InsertCollective(program.instructions.end_id(),
                           {.elements = 1, .dtype = made.dtype, .mesh_axes = {"a", "b", "c"}},
                           made.Value("sum_squares"), sum, "communication");
     program.outputs.push_back({"sum", sum});

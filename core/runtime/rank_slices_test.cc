@@ -32,8 +32,8 @@ TEST_P(RankPartsTest, SlicesBeginWhereTheirPartDoes) {
       graph.SetOutput("all", Negate(x));
       RankRun run(Make());
       PartsProgram made(graph, *run.backend, ranks);
-      const int32_t slice = made.AddSlice("slice", made.Value("x"), S(0));
-      made.ReplaceReads(made.Value("local"), slice, 0);
+      const ProgramValueId slice = made.AddSlice("slice", made.Value("x"), S(0));
+      made.ReplaceReads(made.Value("local"), slice, InstructionId(0));
       ProgramValue& view = made.program.values[made.Value("transpose")];
       view.within = made.Value("x");
       view.buffer = made.program.value(slice).buffer;
@@ -78,7 +78,7 @@ TEST_P(RankPartsTest, ZerosElsewhereMakeSumsOfParts) {
       made.Hold("x", {kRows, kColumns}, S(0));
       made.Hold("zero_elsewhere", {kRows, kColumns}, P());
       made.Hold("zero_elsewhere_1", {kRows, kColumns}, P());
-      const int32_t alone = made.AddSlice("alone", made.Value("b"), S(0, kRows));
+      const ProgramValueId alone = made.AddSlice("alone", made.Value("b"), S(0, kRows));
       made.program.instructions[made.Find("zero_elsewhere_1")].inputs = {alone};
       made.Reduce("zero_elsewhere", "sum", Reduction::kSum);
       made.Reduce("zero_elsewhere_1", "once", Reduction::kSum);
@@ -124,12 +124,12 @@ TEST_P(RankPartsTest, MembersOfAFlatGroupAreUpdatedByRange) {
       Program& program = made.program;
       // The arrays: parameters before and after, gradients.
       const TensorType part_type = {made.dtype, {part}}, all_type = {made.dtype, {all}};
-      const int32_t stored = made.AddValue("stored", part_type);
-      const int32_t reduced = made.AddValue("reduced", part_type);
-      const int32_t updated = made.AddValue("updated", part_type);
-      const int32_t gathered = made.AddValue("gathered", all_type);
+      const ProgramValueId stored = made.AddValue("stored", part_type);
+      const ProgramValueId reduced = made.AddValue("reduced", part_type);
+      const ProgramValueId updated = made.AddValue("updated", part_type);
+      const ProgramValueId gathered = made.AddValue("gathered", all_type);
       RankRuleTable table(&program);
-      const auto lie_within = [&](absl::string_view path, int32_t array, int member) {
+      const auto lie_within = [&](absl::string_view path, ProgramValueId array, int member) {
         ProgramValue& value = program.values[made.Value(path)];
         value.buffer = program.values[array].buffer;
         value.within = array;
@@ -138,22 +138,22 @@ TEST_P(RankPartsTest, MembersOfAFlatGroupAreUpdatedByRange) {
       for (int member = 0; member < 2; ++member) {
         lie_within(absl::StrCat("p", member), stored, member);
         lie_within(absl::StrCat("g", member), reduced, member);
-        const Instruction& update = program.instructions[member];
+        const Instruction& update = program.instructions[InstructionId(member)];
         lie_within(program.value(update.outputs[0]).path, updated, member);
       }
-      const int32_t gradients = made.Value("gradients");
+      const ProgramValueId gradients = made.Value("gradients");
       program.inputs = {{"stored", stored},
                         {"gradients", gradients},
                         {"lr", made.Value("lr")},
                         {"predicate", made.Value("predicate")}};
       program.outputs.push_back({"gathered", gathered});
-      made.InsertCollective(static_cast<int32_t>(program.instructions.size()),
+      made.InsertCollective(program.instructions.end_id(),
                             {.operation = CollectiveOperation::kAllGather,
                              .elements = all,
                              .dtype = made.dtype,
                              .mesh_axes = {"data"}},
                             updated, gathered, "parameters");
-      made.InsertCollective(0,
+      made.InsertCollective(InstructionId(0),
                             {.operation = CollectiveOperation::kReduceScatter,
                              .elements = all,
                              .dtype = made.dtype,

@@ -16,10 +16,10 @@ namespace {
 
 // Returns whether the Program reads its input "position".
 bool ReadsPosition(const Program& program) {
-  const int32_t position = program.FindInput("position");
+  const ProgramValueId position = program.FindInput("position");
   if (position == kNone) return false;
   for (const Instruction& instruction : program.instructions) {
-    for (int32_t input : instruction.inputs) {
+    for (ProgramValueId input : instruction.inputs) {
       if (program.value(input).buffer == program.value(position).buffer) return true;
     }
   }

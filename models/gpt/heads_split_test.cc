@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/layout.h"
 #include "core/layout/signature_fit.h"
 #include "core/ops/ops.h"
@@ -71,7 +72,7 @@ class LayoutWalk {
 
   const Graph& graph_;
   const SplitAxis axis_;
-  std::vector<AxisLayout> layouts_;  // by value
+  Table<ValueId, AxisLayout> layouts_;
   std::vector<std::string> all_reduced_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-Held HeldOf(const Program& program, int32_t value, int rank) {
+Held HeldOf(const Program& program, ProgramValueId value, int rank) {
   const ProgramValue& v = program.value(value);
   const MeshCoordinates coordinates = program.mesh.CoordinatesOf(rank);
   Held held;

@@ -49,7 +49,7 @@ struct Held {
   }
 };
 
-Held HeldOf(const Program& program, int32_t value, int rank);
+Held HeldOf(const Program& program, ProgramValueId value, int rank);
 
 // Interface that receives the elements of global tensors that a rank holds.
 class TensorSink {

@@ -3,17 +3,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/status/status_macros.h"
 #include "tests/operators/run_kernel.h"
 
 namespace tessera::operator_tests {
 
-absl::StatusOr<std::vector<Array>> Interpret(
+absl::StatusOr<Table<ValueId, Array>> Interpret(
     const Graph& graph, Backend& backend, const std::map<std::string, std::vector<double>>& given) {
   RETURN_IF_ERROR(graph.status());
-  std::vector<Array> values(graph.values().size());
-  for (size_t id = 0; id < values.size(); ++id) {
-    const Value& value = graph.value(static_cast<ValueId>(id));
+  Table<ValueId, Array> values(graph.values().size());
+  for (const ValueId id : values.ids()) {
+    const Value& value = graph.value(id);
     if (value.producer != kNone) continue;
     const auto it = given.find(value.path);
     if (it == given.end()) {

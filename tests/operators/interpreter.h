@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/kernels/interface/backend.h"
 #include "tests/operators/array.h"
 
@@ -16,7 +17,7 @@ namespace tessera::operator_tests {
 
 // Returns every value of the Graph, by its id. `given` holds the elements of each input and each
 // state that is read, in row-major order, by path; NotFound names a missing one.
-absl::StatusOr<std::vector<Array>> Interpret(
+absl::StatusOr<Table<ValueId, Array>> Interpret(
     const Graph& graph, Backend& backend, const std::map<std::string, std::vector<double>>& given);
 
 }  // namespace tessera::operator_tests

@@ -61,7 +61,8 @@ std::vector<Buffer> BuffersOf(const Program& program, CollectiveOperation operat
         program.collectives[instruction.collective].operation != operation) {
       continue;
     }
-    const int32_t value = side == Side::kInput ? instruction.inputs[0] : instruction.outputs[0];
+    const ProgramValueId value =
+        side == Side::kInput ? instruction.inputs[0] : instruction.outputs[0];
     buffers.push_back(program.buffers[program.value(value).buffer]);
   }
   return buffers;
@@ -71,7 +72,7 @@ std::vector<Buffer> BuffersOf(const Program& program, CollectiveOperation operat
 int64_t LargestLive(const Program& program, const std::vector<Buffer>& buffers) {
   std::vector<int64_t> live(program.instructions.size() + 2, 0);
   for (const Buffer& buffer : buffers) {
-    for (int32_t i = buffer.first; i <= buffer.last; ++i) live[i + 1] += buffer.bytes;
+    for (int32_t time = buffer.first; time <= buffer.last; ++time) live[time + 1] += buffer.bytes;
   }
   return *std::max_element(live.begin(), live.end());
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/ids/table.h"
 #include "core/layout/layout_proto.h"
 #include "core/layout/mesh.h"
 #include "core/plan/layouts/graph_layouts.h"
@@ -81,9 +82,9 @@ std::vector<Setting> Settings() {
 
 // The layouts in which each value of a laid out Graph is produced and read.
 struct Flow {
-  std::vector<MeshLayout> made;                                // by value
-  std::vector<std::vector<std::pair<OpId, MeshLayout>>> read;  // by value
-  std::map<std::string, MeshLayout> inputs;                    // by path, as stored
+  Table<ValueId, MeshLayout> made;
+  Table<ValueId, std::vector<std::pair<OpId, MeshLayout>>> read;
+  std::map<std::string, MeshLayout> inputs;  // by path, as stored
 };
 
 MeshLayout Together(const std::vector<AxisUse>& uses, size_t i, bool input) {
@@ -138,7 +139,7 @@ Flow FlowOf(const LaidOut& laid_out, const RewrittenGraph& rewritten) {
   for (const GraphInput& input : graph.inputs()) {
     flow.made[input.value] = StoredOf(laid_out, input.origin);
   }
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  for (const OpId id : graph.ops().ids()) {
     const Op& op = graph.op(id);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       flow.read[op.inputs[i]].push_back({id, Together(rewritten.layouts.ops[id], i, true)});
@@ -177,7 +178,7 @@ TEST_F(RewrittenPlansTest, EachCopyIsComputedAsItsOrigin) {
     for (const ComputeChoice& choice : part.compute()) {
       planned[choice.path()] = choice.signature();
     }
-    for (size_t i = 0; i < rewritten.graph.ops().size(); ++i) {
+    for (const OpId i : rewritten.graph.ops().ids()) {
       const Op& op = rewritten.graph.ops()[i];
       if (op.origin.empty()) continue;
       ASSERT_EQ(planned.count(op.origin.str()), 1) << op.path;
@@ -214,7 +215,7 @@ TEST_F(RewrittenPlansTest, AccumulationIsLocal) {
   int accumulations = 0, of_partials = 0;
   ForEach([&](const Setting&, const LaidOut& laid_out, int, const RewrittenGraph& rewritten) {
     const Flow flow = FlowOf(laid_out, rewritten);
-    for (OpId id = 0; id < static_cast<OpId>(rewritten.graph.ops().size()); ++id) {
+    for (const OpId id : rewritten.graph.ops().ids()) {
       const Op& op = rewritten.graph.op(id);
       if (!op.origin.empty() || op.kind->name() != "add") continue;
       ++accumulations;
@@ -239,7 +240,7 @@ TEST_F(RewrittenPlansTest, GradientsAreReducedOncePerStep) {
     const auto moves = [&](const RewrittenGraph& graph) {
       std::map<std::string, std::vector<std::string>> moved;  // by parameter
       const Flow flow = FlowOf(laid_out, graph);
-      for (size_t v = 0; v < flow.made.size(); ++v) {
+      for (const ValueId v : flow.made.ids()) {
         const ValueId parameter = graph.graph.values()[v].complete_gradient_of;
         if (parameter == kNone) continue;
         for (const auto& [op, layout] : flow.read[v]) {
@@ -283,7 +284,7 @@ step i64[] of step
 lr f32[] of lr
 )");
   std::string lines;
-  for (size_t i = 0; i < graph.ops().size(); ++i) {
+  for (const OpId i : graph.ops().ids()) {
     const Op& op = graph.ops()[i];
     const bool of_loss =
         op.path.rfind("loss.reduce_sum", 0) == 0 || op.path.rfind("loss.divide", 0) == 0;

@@ -73,7 +73,7 @@ TEST(GraphProtoTest, EveryGraphOfEveryModelIsReadAsItWasWritten) {
         EXPECT_EQ(read->FindState(state.path)->origin, state.origin) << state.path;
         EXPECT_EQ(read->FindState(state.path)->updated, state.updated) << state.path;
       }
-      for (size_t i = 0; i < graph.ops().size(); ++i) {
+      for (const OpId i : graph.ops().ids()) {
         const Op& op = graph.ops()[i];
         EXPECT_FALSE(read->PathIsFree(op.path)) << op.path;
         EXPECT_EQ(read->ops()[i].slice_of.str(), op.slice_of.str()) << op.path;

@@ -64,7 +64,7 @@ TEST(ProgramProto, EveryProgramOfEveryModelIsReadAsItWasWritten) {
           ASSERT_TRUE(read.ok()) << model << ": " << read.status();
           EXPECT_EQ(read->ToString(), program.ToString()) << model;
           EXPECT_EQ(ToProto(*read).SerializeAsString(), bytes) << model;
-          for (size_t i = 0; i < program.states.size(); ++i) {
+          for (const ProgramStateId i : program.states.ids()) {
             EXPECT_EQ(read->states[i].origin, program.states[i].origin);
           }
           EXPECT_TRUE(VerifyProgram(*read).ok()) << VerifyProgram(*read);
@@ -85,10 +85,10 @@ TEST(ProgramProto, RulesForRanksAreReadAsTheyWereWritten) {
   const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{4, 5}}, {{7}, 2}}, 3));
   const auto other = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{9}}}, 2));
   program.flats = {{group, {1}, 1}, {other, {0}, 0}, {group, {1}, 0}};
-  program.values[1].part = 1;
-  program.values[2].sliced_from = 1;
-  program.values[3].flat = 2;
-  program.values[4].packed = true;
+  program.values[ProgramValueId(1)].part = PartId(1);
+  program.values[ProgramValueId(2)].sliced_from = ProgramValueId(1);
+  program.values[ProgramValueId(3)].flat = FlatId(2);
+  program.values[ProgramValueId(4)].packed = true;
   const std::string bytes = ToProto(program).SerializeAsString();
   ProgramProto message;
   ASSERT_TRUE(message.ParseFromString(bytes));
@@ -97,8 +97,8 @@ TEST(ProgramProto, RulesForRanksAreReadAsTheyWereWritten) {
   EXPECT_EQ(read->ToString(), program.ToString());
   EXPECT_EQ(ToProto(*read).SerializeAsString(), bytes);
   EXPECT_EQ(read->parts, program.parts);
-  EXPECT_EQ(*read->flats[0].group, *group);
-  EXPECT_EQ(read->flats[2].group, read->flats[0].group);
+  EXPECT_EQ(*read->flats[FlatId(0)].group, *group);
+  EXPECT_EQ(read->flats[FlatId(2)].group, read->flats[FlatId(0)].group);
 
   message.mutable_flats(0)->set_member(2);
   EXPECT_THAT(FromProto(message, *backend).status().message(),

@@ -77,7 +77,7 @@ int64_t PositionOf(const TensorView& view, int64_t i) {
 }  // namespace
 
 absl::StatusOr<RankSketches::Held> SketchOfValue(Engine& engine, absl::string_view program,
-                                                 int32_t value, absl::string_view path) {
+                                                 ProgramValueId value, absl::string_view path) {
   const Executor& executor = engine.executor(program);
   const ProgramValue& v = executor.program().value(value);
   const StatePart part = PartOf(executor.program(), v, engine.options().rank.rank);

@@ -17,7 +17,7 @@ namespace tessera {
 // Returns the sketch of the elements of a Program's value that the engine's rank holds, under the
 // path of the recorded tensor that the value is, or is a slice of. Reads the value in chunks.
 absl::StatusOr<RankSketches::Held> SketchOfValue(Engine& engine, absl::string_view program,
-                                                 int32_t value, absl::string_view path);
+                                                 ProgramValueId value, absl::string_view path);
 
 // A global tensor, from the shards of all ranks.
 struct SketchedTensor {

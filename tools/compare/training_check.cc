@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(
   *check->config_.mutable_optimizer() = GradientDescent(configured->config.optimizer());
   const auto record = [&]() -> absl::StatusOr<std::vector<Graph>> {
     ASSIGN_OR_RETURN(Graph train, RecordTrain(*configured->model, check->config_));
-    for (ValueId id = 0; id < static_cast<ValueId>(train.values().size()); ++id) {
+    for (const ValueId id : train.values().ids()) {
       const Value& value = train.value(id);
       if (value.complete_gradient_of == kNone) continue;
       const Gradient gradient = {value.path, train.value(value.complete_gradient_of).path};

@@ -2,13 +2,15 @@
 
 #include <string>
 
+#include "core/ids/table.h"
+
 namespace tessera {
 
 void CopyBlocks(const Graph& from, Graph& to) {
   for (const std::string& block : from.blocks()) Scope scope(&to, block, Scope::kBlock);
 }
 
-void CopyStatesAndBlocks(const Graph& from, Graph& to, std::vector<ValueId>& copies) {
+void CopyStatesAndBlocks(const Graph& from, Graph& to, Table<ValueId, ValueId>& copies) {
   for (const State& state : from.states()) {
     if (state.input != kNone) copies[state.input] = to.AppendState(state);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 
 namespace tessera {
 
@@ -14,7 +15,7 @@ void CopyBlocks(const Graph& from, Graph& to);
 
 // Copies the states that `from` reads, and the names of its blocks. Records the new input values of
 // the states in `copies`, which is indexed by the values of `from`.
-void CopyStatesAndBlocks(const Graph& from, Graph& to, std::vector<ValueId>& copies);
+void CopyStatesAndBlocks(const Graph& from, Graph& to, Table<ValueId, ValueId>& copies);
 
 // Copies the updated values of states and the outputs. Call it after all ops have been copied.
 // `copy_of` maps a value of `from` to its value in `to`.

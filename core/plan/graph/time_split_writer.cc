@@ -29,7 +29,7 @@ ValueId TimeSplitWriter::CopyIn(int axis, int64_t part, ValueId old) const {
   return part != kAll && HasParts(old, axis) ? local_[old][part] : full_[old];
 }
 
-OpId TimeSplitWriter::GradientOf(const Copy& copy) const {
+OpId TimeSplitWriter::GradientOf(const Copy<OpId>& copy) const {
   const OpId forward = graph_.op(copy.old).gradient_of;
   if (forward == kNone) return kNone;
   const std::vector<OpId>& copies = ops_[forward];
@@ -38,7 +38,7 @@ OpId TimeSplitWriter::GradientOf(const Copy& copy) const {
 }
 
 void TimeSplitWriter::LinkGradients() {
-  for (const Copy& copy : copied_values_) {
+  for (const Copy<ValueId>& copy : copied_values_) {
     const Value& old = graph_.value(copy.old);
     out_.SetGradientOfValue(copy.id, CopyIn(copy.axis, copy.part, old.gradient_of));
     // If the target is not split, each part contributes to its gradient.
@@ -48,7 +48,7 @@ void TimeSplitWriter::LinkGradients() {
     out_.SetCompleteGradientOf(copy.id,
                                full != kNone ? full : CopyIn(copy.axis, copy.part, target));
   }
-  for (const Copy& copy : copied_ops_) {
+  for (const Copy<OpId>& copy : copied_ops_) {
     if (const OpId forward = GradientOf(copy); forward != kNone) {
       out_.SetGradientOf(copy.id, forward);
     }
@@ -116,8 +116,8 @@ Value TimeSplitWriter::PartOf(ValueId old, const AxisLayout& layout, int axis, i
   return result;
 }
 
-int32_t TimeSplitWriter::BlockOf(const Value& value) const {
-  return value.producer == kNone ? kNone : graph_.op(value.producer).block;
+BlockId TimeSplitWriter::BlockOf(const Value& value) const {
+  return value.producer == kNone ? BlockId() : graph_.op(value.producer).block;
 }
 
 ValueId TimeSplitWriter::Append(absl::string_view kind, const Value& like, std::string path,

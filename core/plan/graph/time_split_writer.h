@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/layout.h"
 
 namespace tessera {
@@ -34,9 +35,9 @@ struct TimeAxis {
 // (or maximum, or log-sum-exp).
 struct TimeSplit {
   std::vector<TimeAxis> axes;
-  std::vector<AxisLayout> values;  // by value
-  std::vector<int> axis;           // by value: the axis along which it is split or partial
-  std::vector<bool> gathered;      // by value: the full value is made once all parts are there
+  Table<ValueId, AxisLayout> values;
+  Table<ValueId, int> axis;       // the axis along which it is split or partial
+  Table<ValueId, bool> gathered;  // the full value is made once all parts are there
 };
 
 struct TimeSplitOptions {
@@ -59,7 +60,7 @@ class TimeSplitWriter {
 
   Graph& out() { return out_; }
   // By old value: the full value in the new Graph; kNone until it is written.
-  std::vector<ValueId>& full() { return full_; }
+  Table<ValueId, ValueId>& full() { return full_; }
   // Adds the next part of an input or a state.
   void AddPart(ValueId old, ValueId part) { local_[old].push_back(part); }
   // Returns the number of parts of an op that were written so far.
@@ -88,8 +89,9 @@ class TimeSplitWriter {
  private:
   static constexpr int64_t kAll = -1;
   // A value or an op that repeats an old one, in a part of an axis or (kAll) once.
+  template <typename Id>
   struct Copy {
-    int32_t id, old;
+    Id id, old;
     int axis;
     int64_t part;
   };
@@ -115,12 +117,12 @@ class TimeSplitWriter {
   Region RegionOf(ValueId old, const AxisLayout& layout, int axis, int64_t part,
                   Shape* extent) const;
   ValueId CopyIn(int axis, int64_t part, ValueId old) const;
-  OpId GradientOf(const Copy& copy) const;
+  OpId GradientOf(const Copy<OpId>& copy) const;
   void NoteCopies(OpId id, OpId old, int axis, int64_t part);
 
   std::string FreePath(std::string path) const;
   // Returns the block of the op that computes a value of the source Graph.
-  int32_t BlockOf(const Value& value) const;
+  BlockId BlockOf(const Value& value) const;
   // Appends an op of one output that the source Graph does not have. The output has the type and
   // the role of `like`, and the op belongs to the block of `like`.
   ValueId Append(absl::string_view kind, const Value& like, std::string path,
@@ -138,14 +140,15 @@ class TimeSplitWriter {
   const TimeSplit& split_;
   const TimeSplitOptions options_;
   Graph out_;
-  std::vector<ValueId> full_;                        // by old value; kNone until it is written
+  Table<ValueId, ValueId> full_;                     // by old value; kNone until it is written
   absl::flat_hash_map<ValueId, ValueId> wide_sums_;  // by old 16-bit value: its sum so far
-  std::vector<std::vector<ValueId>> local_;          // by old value: its parts so far
-  std::vector<std::vector<OpId>> ops_;               // by old op: its parts so far, or the only one
-  std::vector<int> op_axis_;                         // by old op; kNone: it runs once
+  Table<ValueId, std::vector<ValueId>> local_;       // by old value: its parts so far
+  Table<OpId, std::vector<OpId>> ops_;               // by old op: its parts so far, or the only one
+  Table<OpId, int> op_axis_;                         // by old op; kNone: it runs once
   absl::flat_hash_map<PartKey, std::vector<ValueId>> parts_;
   absl::flat_hash_map<std::pair<Shape, Shape>, SharedRegion> regions_;  // by start and global
-  std::vector<Copy> copied_values_, copied_ops_;
+  std::vector<Copy<ValueId>> copied_values_;
+  std::vector<Copy<OpId>> copied_ops_;
 };
 
 }  // namespace tessera

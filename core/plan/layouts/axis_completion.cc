@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ids/table.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/plan/layouts/expected_layouts.h"
 #include "core/plan/layouts/read_layouts.h"
@@ -18,7 +19,7 @@ AxisUse Broadcast(const Op& op) { return AxisUse::Broadcast(op.inputs.size(), op
 
 class AxisCompletion {
  public:
-  AxisCompletion(const Graph& graph, absl::Span<const LocalTypes> types,
+  AxisCompletion(const Graph& graph, const Table<OpId, LocalTypes>& types,
                  const AxisDecisions& decisions, const Mesh::Axis& axis)
       : graph_(graph),
         types_(types),
@@ -40,9 +41,8 @@ class AxisCompletion {
   }
 
   absl::StatusOr<AxisResult> Complete() && {
-    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
-    result_.ops.reserve(num_ops);
-    for (OpId id = 0; id < num_ops; ++id) {
+    result_.ops.reserve(graph_.ops().size());
+    for (const OpId id : graph_.ops().ids()) {
       const Op& op = graph_.op(id);
       if (IsParameterCast(graph_, op)) {
         flexible_[op.outputs[0]] = true;
@@ -372,7 +372,7 @@ class AxisCompletion {
       reads.Add(state.updated, store.has_value() ? store->layout : result_.values[state.updated]);
     }
     for (const GraphOutput& output : graph_.outputs()) reads.AddFull(output.value);
-    for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
+    for (OpId id = graph_.ops().end_id() - 1; id != kNone; --id) {
       const Op& op = graph_.op(id);
       if (deferred_[id]) {
         result_.ops[id] = AsRead(id, reads);
@@ -402,20 +402,20 @@ class AxisCompletion {
   }
 
   const Graph& graph_;
-  const absl::Span<const LocalTypes> types_;
+  const Table<OpId, LocalTypes>& types_;
   const AxisDecisions& decisions_;
   const Mesh::Axis& axis_;
   const SplitAxis split_;
   // Until its op is chosen, result_.values has for a flexible value the layout that results if the
   // stored values are not redistributed.
-  std::vector<bool> flexible_;  // by value
-  std::vector<bool> deferred_;  // by op
+  Table<ValueId, bool> flexible_;
+  Table<OpId, bool> deferred_;
   AxisResult result_;
 };
 
 }  // namespace
 
-absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, absl::Span<const LocalTypes> types,
+absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, const Table<OpId, LocalTypes>& types,
                                         const AxisDecisions& decisions, const Mesh::Axis& axis) {
   return AxisCompletion(graph, types, decisions, axis).Complete();
 }

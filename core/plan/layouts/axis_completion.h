@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/layout.h"
 #include "core/layout/mesh.h"
 #include "core/layout/signature_fit.h"
@@ -29,23 +30,24 @@ struct AxisStore {
 
 // The decisions about one axis.
 struct AxisDecisions {
-  std::vector<const AxisUse*> ops;  // by op; nullptr: open
-  // By value: how an input, or the input value of a state, is stored; nothing for a cache that the
+  Table<OpId, const AxisUse*> ops;  // nullptr: open
+  // How an input, or the input value of a state, is stored; nothing for a cache that the
   // Plan leaves open.
-  std::vector<std::optional<AxisStore>> stored;
-  // By value: how the update reads or writes a state's input or updated value, or the gradient of a
+  Table<ValueId, std::optional<AxisStore>> stored;
+  // How the update reads or writes a state's input or updated value, or the gradient of a
   // parameter that is updated.
-  std::vector<std::optional<AxisStore>> updated;
-  // By op: it reads and writes members of flat groups in full, not on the range that a rank holds.
-  std::vector<bool> gathers;
+  Table<ValueId, std::optional<AxisStore>> updated;
+  // Whether an op reads and writes members of flat groups in full, not on the range that a rank
+  // holds.
+  Table<OpId, bool> gathers;
 };
 
 struct AxisResult {
-  std::vector<AxisUse> ops;
-  std::vector<AxisLayout> values;  // as they are made; a state's input value as it is stored
+  Table<OpId, AxisUse> ops;
+  Table<ValueId, AxisLayout> values;  // as they are made; a state's input value as it is stored
 };
 
-absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, absl::Span<const LocalTypes> types,
+absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, const Table<OpId, LocalTypes>& types,
                                         const AxisDecisions& decisions, const Mesh::Axis& axis);
 
 }  // namespace tessera

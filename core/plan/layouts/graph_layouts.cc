@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "core/ids/table.h"
 #include "core/plan/layouts/axis_completion.h"
 #include "core/status/status_macros.h"
 
@@ -23,7 +24,7 @@ class GraphLayout {
       stored_[input.value] = Find(decisions.stored, graph.value(input.value).path);
     }
     for (const State& state : graph.states()) ReadState(state, decisions);
-    for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
+    for (const ValueId id : graph.values().ids()) {
       const Value& value = graph.value(id);
       if (value.gradient_of != kNone) updated_[id] = updated_[value.gradient_of];
       // The gradient of a parameter whose cast to fewer bits is read.
@@ -79,7 +80,7 @@ class GraphLayout {
   // on the range that a rank holds. Returns whether there are any.
   bool FindGathering() {
     bool any = false;
-    for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       if (gathers_[id] || IsOnRange(id)) continue;
       gathers_[id] = any = true;
     }
@@ -134,7 +135,7 @@ class GraphLayout {
         layout = layout.With(axis, result.values[cache->updated]);
       }
     }
-    for (size_t i = 0; i < types_.size(); ++i) {
+    for (const OpId i : types_.ids()) {
       // The next axis gets the local types.
       ShrinkToParts(result.ops[i].signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
       ShrinkToParts(result.ops[i].signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
@@ -143,9 +144,9 @@ class GraphLayout {
     return absl::OkStatus();
   }
 
-  static std::vector<std::optional<AxisStore>> AlongAxis(
-      const std::vector<const StoredLayout*>& stores, int axis) {
-    std::vector<std::optional<AxisStore>> along;
+  static Table<ValueId, std::optional<AxisStore>> AlongAxis(
+      const Table<ValueId, const StoredLayout*>& stores, int axis) {
+    Table<ValueId, std::optional<AxisStore>> along;
     along.reserve(stores.size());
     for (const StoredLayout* store : stores) {
       along.emplace_back();
@@ -159,11 +160,11 @@ class GraphLayout {
 
   const Graph& graph_;
   const Mesh& mesh_;
-  std::vector<const StoredLayout*> stored_, updated_;  // by value; nullptr: none
-  std::vector<const AxisUses*> planned_;               // by op; nullptr: none
-  std::vector<bool> gathers_;                          // by op; see AxisDecisions
-  std::vector<const State*> caches_;                   // that the Plan leaves open
-  std::vector<LocalTypes> types_;                      // by op
+  Table<ValueId, const StoredLayout*> stored_, updated_;  // nullptr: none
+  Table<OpId, const AxisUses*> planned_;                  // nullptr: none
+  Table<OpId, bool> gathers_;                             // see AxisDecisions
+  std::vector<const State*> caches_;                      // that the Plan leaves open
+  Table<OpId, LocalTypes> types_;
   GraphLayouts result_;
 };
 

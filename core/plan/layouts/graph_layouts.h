@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
 #include "core/plan/layouts/axis_use.h"
@@ -17,7 +18,7 @@
 namespace tessera {
 
 struct GraphLayouts {
-  std::vector<std::vector<AxisUse>> ops;                // by op and axis
+  Table<OpId, std::vector<AxisUse>> ops;                // by axis
   absl::flat_hash_map<std::string, MeshLayout> caches;  // those that the Plan does not name
 };
 

@@ -286,7 +286,8 @@ class DecisionFinder {
     ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(choice.signature(), mesh_));
     bool any = false;
     for (size_t g = begin; g < end; ++g) {
-      for (int op : operators[g].Matching(pattern)) {
+      for (const int position : operators[g].Matching(pattern)) {
+        const OpId op(position);
         any = true;
         const auto [it, first] = operator_named_by_[g].emplace(op, choice.path());
         if (!first) {

@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/layout.h"
 #include "core/layout/signature_fit.h"
 
@@ -45,8 +46,8 @@ class ReadLayouts {
   }
 
  private:
-  std::vector<bool> full_;                       // by value
-  std::vector<std::optional<AxisLayout>> part_;  // by value: the first layout that was added
+  Table<ValueId, bool> full_;
+  Table<ValueId, std::optional<AxisLayout>> part_;  // the first layout that was added
 };
 
 }  // namespace tessera

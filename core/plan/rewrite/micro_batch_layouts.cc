@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/layout/signature_fit.h"
 #include "core/plan/graph/op_signatures.h"
 #include "core/plan/layouts/read_layouts.h"
@@ -86,7 +87,7 @@ class MicroBatchPlanner {
     ReadLayouts reads(graph_.values().size());
     for (const State& state : graph_.states()) reads.AddFull(state.updated);
     for (const GraphOutput& output : graph_.outputs()) reads.AddFull(output.value);
-    for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
+    for (OpId id = graph_.ops().end_id() - 1; id != kNone; --id) {
       const Op& op = graph_.op(id);
       if (result_.ops[id].full) MoveIntoMicroBatches(op, reads, result_.ops[id]);
       const OpSchedule& schedule = result_.ops[id];
@@ -125,11 +126,11 @@ class MicroBatchPlanner {
   // An op runs before the micro-batches if one of them reads a full value that is computed from the
   // op's outputs.
   absl::Status AssignStages() {
-    std::vector<Need> needs(graph_.ops().size());
+    Table<OpId, Need> needs(graph_.ops().size());
     const auto need = [&](OpId producer, const Need& why) {
       if (producer != kNone && needs[producer].reader == kNone) needs[producer] = why;
     };
-    for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
+    for (OpId id = graph_.ops().end_id() - 1; id != kNone; --id) {
       const Op& op = graph_.op(id);
       OpSchedule& schedule = result_.ops[id];
       const bool before = needs[id].reader != kNone;
@@ -157,12 +158,12 @@ class MicroBatchPlanner {
 
   // The values of an op that runs for all micro-batches before the first one are kept for all of
   // them. This is allowed only if the op is computed from the step's inputs alone.
-  absl::Status CheckBefore(const std::vector<Need>& needs) {
-    std::vector<ValueId> state_of(graph_.values().size(), kNone);  // a state it is computed from
+  absl::Status CheckBefore(const Table<OpId, Need>& needs) {
+    Table<ValueId, ValueId> state_of(graph_.values().size(), kNone);  // a state it is computed from
     for (const State& state : graph_.states()) {
       if (state.input != kNone) state_of[state.input] = state.input;
     }
-    for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       const Op& op = graph_.op(id);
       ValueId state = kNone;
       for (ValueId input : op.inputs) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/layout.h"
 
 namespace tessera {
@@ -34,10 +35,10 @@ struct MicroBatchLayouts {
   // The layout of each value. B: there is one value, the full one. S: each micro-batch has an equal
   // part; the parts are consecutive along the dimension. P: each micro-batch has a value of the
   // full shape, and the full value is their sum (or maximum, or log-sum-exp).
-  std::vector<AxisLayout> values;
+  Table<ValueId, AxisLayout> values;
   // Whether the value is not B but an op, an output or a state needs the full value.
-  std::vector<bool> gathered;
-  std::vector<OpSchedule> ops;
+  Table<ValueId, bool> gathered;
+  Table<OpId, OpSchedule> ops;
 };
 
 // Chooses the layouts of a Graph's values over `micro_batches` micro-batches. Inputs with a batch

@@ -50,8 +50,7 @@ class MicroBatchWriter {
     out.Reserve(graph_.ops().size() * times, graph_.values().size() * times);
     CopyInputs();
     CopyStatesAndBlocks(graph_, out, writer_.full());
-    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
-    for (OpId old = 0; old < num_ops; ++old) {
+    for (const OpId old : graph_.ops().ids()) {
       if (StageOf(old) != MicroBatchStage::kBefore) continue;
       if (layouts_.ops[old].full) {
         writer_.WriteFull(old);
@@ -62,11 +61,11 @@ class MicroBatchWriter {
       }
     }
     for (int64_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
-      for (OpId old = 0; old < num_ops; ++old) {
+      for (const OpId old : graph_.ops().ids()) {
         if (StageOf(old) == MicroBatchStage::kEach) RETURN_IF_ERROR(WriteIn(old, micro_batch));
       }
     }
-    for (OpId old = 0; old < num_ops; ++old) {
+    for (const OpId old : graph_.ops().ids()) {
       if (StageOf(old) == MicroBatchStage::kAfter) writer_.WriteFull(old);
     }
     CopyResults(

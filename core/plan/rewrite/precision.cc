@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/ops/operator_list.h"
 #include "core/plan/graph/copy_graph.h"
 #include "core/status/status_macros.h"
@@ -37,7 +38,7 @@ class PrecisionWriter {
     }
     AppendStates();
     CopyBlocks(graph_, out_);
-    for (OpId old = 0; old < static_cast<OpId>(graph_.ops().size()); ++old) {
+    for (const OpId old : graph_.ops().ids()) {
       RETURN_IF_ERROR(WriteOp(old));
     }
     WriteResults();
@@ -323,14 +324,14 @@ class PrecisionWriter {
   // A gradient is linked to the form of its value that has the same dtype. A complete gradient is
   // linked to the target itself.
   void LinkGradients() {
-    for (ValueId old = 0; old < static_cast<ValueId>(graph_.values().size()); ++old) {
+    for (const ValueId old : graph_.values().ids()) {
       const Value& value = graph_.value(old);
       for (const auto& [dtype, id] : forms_[old].ids) {
         if (value.gradient_of != kNone) {
           const Forms& of = forms_[value.gradient_of];
           const bool reduced = IsReduced(old) && dtype == precision_.reduction;
           const bool cast = reduced && forms_[old].ids.front().second != id;
-          ValueId target = cast ? kNone : FormIn(value.gradient_of, dtype);
+          ValueId target = cast ? ValueId() : FormIn(value.gradient_of, dtype);
           if (target == kNone && !of.ids.empty()) target = of.ids.front().second;
           out_.SetGradientOfValue(id, target);
         }
@@ -340,7 +341,7 @@ class PrecisionWriter {
         if (!of.ids.empty()) out_.SetCompleteGradientOf(id, of.ids.front().second);
       }
     }
-    for (OpId old = 0; old < static_cast<OpId>(graph_.ops().size()); ++old) {
+    for (const OpId old : graph_.ops().ids()) {
       const OpId forward = graph_.op(old).gradient_of;
       if (forward == kNone || new_op_[old] == kNone || new_op_[forward] == kNone) continue;
       out_.SetGradientOf(new_op_[old], new_op_[forward]);
@@ -350,8 +351,8 @@ class PrecisionWriter {
   const Graph& graph_;
   const Precision& precision_;
   Graph out_;
-  std::vector<Forms> forms_;  // by old value
-  std::vector<OpId> new_op_;  // by old op; kNone: not written
+  Table<ValueId, Forms> forms_;  // by old value
+  Table<OpId, OpId> new_op_;     // by old op; kNone: not written
   // By old gradient of a parameter, if it is reduced in 16 bits: the value in its recorded dtype.
   absl::flat_hash_map<ValueId, ValueId> widened_;
 };

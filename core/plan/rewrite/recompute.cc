@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ids/table.h"
 #include "core/plan/graph/copy_graph.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"
@@ -18,8 +19,8 @@ namespace {
 // The recomputation of one block.
 struct BlockRecomputation {
   std::vector<OpId> copied;  // in order
-  OpId before = kNone;       // the copies stand before this op
-  OpId after = kNone;        // and must run after this one; kNone: there is none
+  OpId before;               // the copies stand before this op
+  OpId after;                // and must run after this one; kNone: there is none
 };
 
 // Reads a Graph with the index of the block that each forward op belongs to.
@@ -40,14 +41,13 @@ class Recomputer {
 
  private:
   bool Forward(OpId op) const { return graph_.op(op).phase == Phase::kForward; }
-  OpId num_ops() const { return static_cast<OpId>(graph_.ops().size()); }
 
   // Forward and backward ops alike.
   void AssignBlocks() {
     absl::flat_hash_map<absl::string_view, int> index;
     for (size_t i = 0; i < blocks_.size(); ++i) index[blocks_[i]] = static_cast<int>(i);
-    for (OpId op = 0; op < num_ops(); ++op) {
-      const int32_t block = graph_.op(op).block;
+    for (const OpId op : graph_.ops().ids()) {
+      const BlockId block = graph_.op(op).block;
       if (block == kNone) continue;
       const auto chosen = index.find(graph_.blocks()[block]);
       if (chosen != index.end()) block_of_[op] = chosen->second;
@@ -57,20 +57,20 @@ class Recomputer {
   // Values that are in memory during the backward pass anyway.
   void FindKept() {
     kept_.assign(graph_.values().size(), false);
-    for (size_t i = 0; i < graph_.values().size(); ++i) {
+    for (const ValueId i : graph_.values().ids()) {
       const OpId producer = graph_.values()[i].producer;
       kept_[i] = producer == kNone || block_of_[producer] == kNone || !Forward(producer);
     }
     for (const State& state : graph_.states()) kept_[state.updated] = true;
     for (const GraphOutput& output : graph_.outputs()) kept_[output.value] = true;
-    for (OpId op = 0; op < num_ops(); ++op) {
+    for (const OpId op : graph_.ops().ids()) {
       if (!Forward(op)) continue;
       for (ValueId input : graph_.op(op).inputs) {
         const OpId producer = graph_.value(input).producer;
         if (producer != kNone && block_of_[producer] != block_of_[op]) kept_[input] = true;
       }
     }
-    for (OpId id = 0; id < num_ops(); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       const Op& op = graph_.op(id);
       if (!op.kind->is_view()) continue;
       if (!absl::c_all_of(op.inputs, [this](ValueId input) { return kept_[input]; })) continue;
@@ -82,7 +82,7 @@ class Recomputer {
   // activations are read.
   void FindReaders(std::vector<BlockRecomputation>& work) {
     needed_.assign(graph_.values().size(), false);
-    for (OpId id = 0; id < num_ops(); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       if (Forward(id)) continue;
       for (ValueId input : graph_.op(id).inputs) {
         if (kept_[input]) continue;
@@ -94,7 +94,7 @@ class Recomputer {
   }
 
   void FindCopied(std::vector<BlockRecomputation>& work) {
-    for (OpId id = num_ops() - 1; id >= 0; --id) {
+    for (OpId id = graph_.ops().end_id() - 1; id != kNone; --id) {
       const Op& op = graph_.op(id);
       if (!absl::c_any_of(op.outputs, [this](ValueId output) { return needed_[output]; })) continue;
       work[block_of_[id]].copied.push_back(id);
@@ -108,7 +108,7 @@ class Recomputer {
   // The gradient at a block's end: the last one made outside of the block that its backward ops
   // read.
   void FindArrivingGradients(std::vector<BlockRecomputation>& work) {
-    for (OpId id = 0; id < num_ops(); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       if (Forward(id) || block_of_[id] == kNone) continue;
       BlockRecomputation& block = work[block_of_[id]];
       for (ValueId input : graph_.op(id).inputs) {
@@ -123,7 +123,7 @@ class Recomputer {
   }
 
   Graph Write(const std::vector<BlockRecomputation>& work) {
-    std::vector<std::vector<int>> blocks_before(graph_.ops().size());
+    Table<OpId, std::vector<int>> blocks_before(graph_.ops().size());
     for (size_t i = 0; i < work.size(); ++i) {
       if (work[i].before != kNone) blocks_before[work[i].before].push_back(static_cast<int>(i));
     }
@@ -136,7 +136,7 @@ class Recomputer {
           out.AppendInput(graph_.value(input.value), input.batch_dim, input.origin);
     }
     CopyStatesAndBlocks(graph_, out, new_value_);
-    for (OpId id = 0; id < num_ops(); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       for (int block : blocks_before[id]) {
         for (OpId copied : work[block].copied) WriteCopy(copied, work[block].after, out);
       }
@@ -149,13 +149,13 @@ class Recomputer {
   }
 
   void LinkGradients(Graph& out) const {
-    const auto renumbered = [this](ValueId id) { return id == kNone ? kNone : new_value_[id]; };
-    for (size_t i = 0; i < graph_.values().size(); ++i) {
+    const auto renumbered = [this](ValueId id) { return id == kNone ? ValueId() : new_value_[id]; };
+    for (const ValueId i : graph_.values().ids()) {
       const Value& value = graph_.values()[i];
       out.SetGradientOfValue(new_value_[i], renumbered(value.gradient_of));
       out.SetCompleteGradientOf(new_value_[i], renumbered(value.complete_gradient_of));
     }
-    for (OpId id = 0; id < num_ops(); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       const OpId forward = graph_.op(id).gradient_of;
       if (forward != kNone) out.SetGradientOf(new_op_[id], new_op_[forward]);
     }
@@ -201,12 +201,12 @@ class Recomputer {
 
   const Graph& graph_;
   const std::vector<std::string>& blocks_;
-  std::vector<int> block_of_;  // by op: the index in blocks_, or kNone
-  std::vector<bool> kept_;     // by value
-  std::vector<bool> needed_;   // by value: not kept, and the backward pass needs it
-  std::vector<ValueId> new_value_;
-  std::vector<ValueId> copy_;  // by value: its recomputed copy
-  std::vector<OpId> new_op_;
+  Table<OpId, int> block_of_;  // the index in blocks_, or kNone
+  Table<ValueId, bool> kept_;
+  Table<ValueId, bool> needed_;  // not kept, and the backward pass needs it
+  Table<ValueId, ValueId> new_value_;
+  Table<ValueId, ValueId> copy_;  // its recomputed copy
+  Table<OpId, OpId> new_op_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/layout/signature_fit.h"
 #include "core/plan/graph/op_signatures.h"
 #include "core/plan/layouts/expected_layouts.h"
@@ -36,7 +37,7 @@ class SlicePlanner {
       const int axis = AxisOf(state);
       if (axis != kNone) SetSplit(state.input, LayoutOf(axis), axis);
     }
-    for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       RETURN_IF_ERROR(Assign(id));
     }
     CountReaders();
@@ -235,9 +236,9 @@ class SlicePlanner {
   const SliceDecisions& decisions_;
   SliceLayouts result_;
   TimeSplit& split_;
-  std::vector<bool> stays_;       // by value: it is split, and read slice by slice
-  std::vector<bool> from_state_;  // by value: computed from states and constants alone
-  std::vector<int> readers_;      // by value: how many ops read it
+  Table<ValueId, bool> stays_;       // it is split, and read slice by slice
+  Table<ValueId, bool> from_state_;  // computed from states and constants alone
+  Table<ValueId, int> readers_;      // how many ops read it
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/layout.h"
 #include "core/plan/graph/time_split_writer.h"
 
@@ -52,7 +53,7 @@ struct SliceLayouts {
   // Axis i is the slices of parameter i. Values that are split and not gathered are read slice by
   // slice; all others are read in full.
   TimeSplit split;
-  std::vector<SliceSchedule> ops;
+  Table<OpId, SliceSchedule> ops;
 };
 
 // Chooses how each op runs. An op runs slice by slice if it reads a sliced state, or a value that

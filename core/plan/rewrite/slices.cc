@@ -175,8 +175,7 @@ class SliceWriter {
     }
     AppendStates();
     CopyBlocks(graph_, out);
-    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
-    for (OpId old = 0; old < num_ops; ++old) {
+    for (const OpId old : graph_.ops().ids()) {
       if (layouts_.ops[old].axis == kNone) {
         writer_.WriteFull(old);
       } else if (!layouts_.ops[old].late) {
@@ -184,7 +183,7 @@ class SliceWriter {
       }
     }
     // The remaining late slices are not read slice by slice.
-    for (OpId old = 0; old < num_ops; ++old) {
+    for (const OpId old : graph_.ops().ids()) {
       if (layouts_.ops[old].late) RETURN_IF_ERROR(WriteSlices(old));
     }
     WriteResults();

@@ -31,12 +31,12 @@ ValueBytes::ValueBytes(const Program& program) : program_(program) {
   }
 }
 
-const ValueBytes::Group* ValueBytes::GroupIn(int32_t buffer) const {
+const ValueBytes::Group* ValueBytes::GroupIn(BufferId buffer) const {
   const auto found = groups_.find(buffer);
   return found == groups_.end() ? nullptr : &found->second;
 }
 
-StridedRange ValueBytes::Of(int32_t id) const {
+StridedRange ValueBytes::Of(ProgramValueId id) const {
   const ProgramValue* value = &program_.values[id];
   while (value->sliced_from != kNone) value = &program_.values[value->sliced_from];
   const Group* const group = groups_.empty() ? nullptr : GroupIn(value->buffer);
@@ -52,7 +52,7 @@ StridedRange ValueBytes::Of(int32_t id) const {
   return StridedRange(own.begin(), {group->group->ranks(), own.end() - own.begin()}, {part, 1});
 }
 
-int64_t ValueBytes::PaddingIn(int32_t buffer, const StridedRange& range) const {
+int64_t ValueBytes::PaddingIn(BufferId buffer, const StridedRange& range) const {
   const Group* const group = GroupIn(buffer);
   if (group == nullptr) return 0;
   int64_t padding = range.elements();
@@ -74,7 +74,7 @@ void BufferContents::Entry::AddReader(Reader reader) {
   readers.push_back(reader);
 }
 
-void BufferContents::Write(int32_t value, int32_t writer, const StridedRange& bytes) {
+void BufferContents::Write(ProgramValueId value, InstructionId writer, const StridedRange& bytes) {
   if (bytes.elements() == 0) return;
   std::vector<Entry> rests;
   bool beside = false;

@@ -23,10 +23,10 @@ class ValueBytes {
  public:
   explicit ValueBytes(const Program& program);
 
-  StridedRange Of(int32_t value) const;
+  StridedRange Of(ProgramValueId value) const;
   // Returns the number of bytes in `range` of a buffer that belong to no member of its flat group
   // (padding, which nothing writes). 0 if the buffer holds no group.
-  int64_t PaddingIn(int32_t buffer, const StridedRange& range) const;
+  int64_t PaddingIn(BufferId buffer, const StridedRange& range) const;
 
  private:
   // A flat group in a buffer.
@@ -35,10 +35,10 @@ class ValueBytes {
     int64_t offset;  // of its first element
     int64_t size;    // of an element
   };
-  const Group* GroupIn(int32_t buffer) const;
+  const Group* GroupIn(BufferId buffer) const;
 
   const Program& program_;
-  absl::flat_hash_map<int32_t, Group> groups_;  // by buffer
+  absl::flat_hash_map<BufferId, Group> groups_;
 };
 
 // Keeps, for every byte that was written, which value and instruction wrote it last, and which
@@ -51,14 +51,14 @@ class BufferContents {
   // is kept.
   struct Reader {
     int32_t lane;
-    int32_t instruction;
+    InstructionId instruction;
   };
 
   // Bytes that one value has written and that no contiguous value has overwritten since.
   struct Entry {
-    int32_t value = kNone;
-    int32_t writer = kNone;  // an instruction; kNone: written before the first one
-    int64_t number = 0;      // entries that were written later have larger ones
+    ProgramValueId value;
+    InstructionId writer;  // kNone: written before the first one
+    int64_t number = 0;    // entries that were written later have larger ones
     StridedRange bytes;
     absl::InlinedVector<Reader, 2> readers;
 
@@ -82,7 +82,7 @@ class BufferContents {
   // Adds an entry. An older entry loses the bytes that the new one covers if both are contiguous,
   // and is removed if all its bytes are covered. Any other overlapping entry stays unchanged; the
   // newer of two entries has the larger number.
-  void Write(int32_t value, int32_t writer, const StridedRange& bytes);
+  void Write(ProgramValueId value, InstructionId writer, const StridedRange& bytes);
 
  private:
   using Entries = std::multimap<int64_t, Entry>;

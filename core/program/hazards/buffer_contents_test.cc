@@ -39,15 +39,15 @@ TEST(BufferContents, HoldsWhatWasWrittenLast) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 2000; ++trial) {
     BufferContents contents;
-    std::map<int64_t, int32_t> expected;  // by byte: the value
-    for (int32_t value = 0; value < 12; ++value) {
+    std::map<int64_t, ProgramValueId> expected;  // by byte
+    for (int i = 0; i < 12; ++i) {
       const Runs run = RandomRun(random);
-      contents.Write(value, value, run.Range());
-      for (const int64_t byte : run.Bytes()) expected[byte] = value;
+      contents.Write(ProgramValueId(i), InstructionId(i), run.Range());
+      for (const int64_t byte : run.Bytes()) expected[byte] = ProgramValueId(i);
     }
     for (int64_t byte = 0; byte < kBytes; ++byte) {
       const StridedRange one(byte, byte + 1);
-      int32_t held = kNone;
+      ProgramValueId held;
       int64_t newest = -1;
       contents.ForEachNear(one, [&](BufferContents::Entry& entry) {
         if (StridedRange::Common(entry.bytes, one) == 0 || entry.number < newest) return;
@@ -62,25 +62,25 @@ TEST(BufferContents, HoldsWhatWasWrittenLast) {
 
 TEST(BufferContents, AnOverwrittenPieceLeavesBothEnds) {
   BufferContents contents;
-  contents.Write(0, 10, StridedRange(0, 30));
-  contents.Write(1, 11, StridedRange(10, 20));
+  contents.Write(ProgramValueId(0), InstructionId(10), StridedRange(0, 30));
+  contents.Write(ProgramValueId(1), InstructionId(11), StridedRange(10, 20));
   std::vector<std::vector<int64_t>> found;
   contents.ForEachNear(StridedRange(0, 30), [&](BufferContents::Entry& entry) {
-    found.push_back({entry.value, entry.bytes.begin(), entry.bytes.end()});
+    found.push_back({entry.value.index(), entry.bytes.begin(), entry.bytes.end()});
   });
   EXPECT_EQ(found, (std::vector<std::vector<int64_t>>{{0, 0, 10}, {1, 10, 20}, {0, 20, 30}}));
 }
 
 TEST(BufferContents, KeepsTheLastReaderOfEachLane) {
   BufferContents contents;
-  contents.Write(0, 10, StridedRange(0, 30));
+  contents.Write(ProgramValueId(0), InstructionId(10), StridedRange(0, 30));
   contents.ForEachNear(StridedRange(0, 1), [&](BufferContents::Entry& entry) {
-    entry.AddReader({0, 11});
-    entry.AddReader({1, 12});
-    entry.AddReader({0, 13});
+    entry.AddReader({0, InstructionId(11)});
+    entry.AddReader({1, InstructionId(12)});
+    entry.AddReader({0, InstructionId(13)});
     ASSERT_EQ(entry.readers.size(), 2u);
-    EXPECT_EQ(entry.readers[0].instruction, 13);
-    EXPECT_EQ(entry.readers[1].instruction, 12);
+    EXPECT_EQ(entry.readers[0].instruction, InstructionId(13));
+    EXPECT_EQ(entry.readers[1].instruction, InstructionId(12));
   });
 }
 

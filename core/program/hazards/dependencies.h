@@ -13,7 +13,7 @@ namespace tessera {
 // - those that it has an order edge to,
 // - earlier ones that read or write bytes which it overwrites with another tensor,
 // - if it updates a state, earlier ones that read the state's input.
-IndexLists Predecessors(const Program& program);
+IndexLists<InstructionId, InstructionId> Predecessors(const Program& program);
 
 }  // namespace tessera
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ids/table.h"
 #include "core/program/hazards/buffer_contents.h"
 #include "core/status/status_macros.h"
 
@@ -17,7 +18,7 @@ class ArenaOccupants {
   // Calls visit(buffer) for each buffer that holds bytes of [begin, end) of the arena, and gives
   // these bytes to `buffer`.
   template <typename Visit>
-  void Occupy(int64_t begin, int64_t end, int32_t buffer, const Visit& visit) {
+  void Occupy(int64_t begin, int64_t end, BufferId buffer, const Visit& visit) {
     auto it = by_end_.upper_bound(begin);
     while (it != by_end_.end() && it->second.begin < end) {
       const Range old = it->second;
@@ -33,31 +34,32 @@ class ArenaOccupants {
  private:
   struct Range {
     int64_t begin;
-    int32_t buffer;
+    BufferId buffer;
   };
   std::map<int64_t, Range> by_end_;
 };
 
 }  // namespace
 
-absl::Status VisitDataHazards(const Program& program, const std::function<void(int32_t)>& begin,
+absl::Status VisitDataHazards(const Program& program,
+                              const std::function<void(InstructionId)>& begin,
                               const HazardVisitor& visit) {
   if (program.streams.size() == 1) return absl::OkStatus();
-  std::vector<BufferContents> contents(program.buffers.size());
-  std::vector<int32_t> writer(program.values.size(), kNone);
+  Table<BufferId, BufferContents> contents(program.buffers.size());
+  Table<ProgramValueId, InstructionId> writer(program.values.size(), kNone);
   const ValueBytes bytes_of(program);
   // Inputs and states have readers too, though no instruction writes them first.
-  const auto set = [&](int32_t id) {
+  const auto set = [&](ProgramValueId id) {
     contents[program.values[id].buffer].Write(id, kNone, bytes_of.Of(id));
   };
   for (const NamedValue& input : program.inputs) set(input.value);
   for (const ProgramState& state : program.states) {
     if (state.input != kNone) set(state.input);
   }
-  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+  for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
     begin(i);
-    const auto require = [&](Hazard::Kind kind, int32_t value, int32_t earlier) {
+    const auto require = [&](Hazard::Kind kind, ProgramValueId value, InstructionId earlier) {
       if (earlier == kNone || earlier == i ||
           program.instructions[earlier].stream == instruction.stream) {
         return absl::OkStatus();
@@ -65,18 +67,18 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
       return visit({kind, i, earlier, value});
     };
     absl::Status status;
-    for (const int32_t id : instruction.after) {
+    for (const ProgramValueId id : instruction.after) {
       RETURN_IF_ERROR(require(Hazard::Kind::kOrder, id, writer[id]));
     }
-    for (const int32_t id : instruction.inputs) {
+    for (const ProgramValueId id : instruction.inputs) {
       const StridedRange bytes = bytes_of.Of(id);
       contents[program.values[id].buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
         if (StridedRange::Common(entry.bytes, bytes) == 0) return;
         status.Update(require(Hazard::Kind::kRead, id, entry.writer));
-        entry.AddReader({instruction.stream, i});
+        entry.AddReader({instruction.stream.index(), i});
       });
     }
-    for (const int32_t id : instruction.outputs) {
+    for (const ProgramValueId id : instruction.outputs) {
       const StridedRange bytes = bytes_of.Of(id);
       BufferContents& buffer = contents[program.values[id].buffer];
       buffer.ForEachNear(bytes, [&](BufferContents::Entry& entry) {
@@ -94,38 +96,40 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
   return absl::OkStatus();
 }
 
-absl::Status VisitReuseHazards(const Program& program, const std::function<void(int32_t)>& begin,
+absl::Status VisitReuseHazards(const Program& program,
+                               const std::function<void(InstructionId)>& begin,
                                const HazardVisitor& visit) {
   const size_t streams = program.streams.size();
   if (streams == 1) return absl::OkStatus();
   BySpace<ArenaOccupants> occupants;
   // By buffer and stream: the last use of the buffer, and the last use of the buffers that had its
   // memory before.
-  std::vector<int32_t> last_use(program.buffers.size() * streams, kNone);
-  std::vector<int32_t> previous_use(program.buffers.size() * streams, kNone);
-  std::vector<bool> begun(program.buffers.size(), false);
-  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+  std::vector<InstructionId> last_use(program.buffers.size() * streams);
+  std::vector<InstructionId> previous_use(program.buffers.size() * streams);
+  Table<BufferId, bool> begun(program.buffers.size(), false);
+  for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
     begin(i);
     absl::Status status;
-    ForEachBuffer(program, instruction, [&](int32_t b) {
+    ForEachBuffer(program, instruction, [&](BufferId b) {
       const Buffer& buffer = program.buffers[b];
       if (buffer.bytes == 0) return;
-      int32_t* const previous = &previous_use[b * streams];
+      InstructionId* const previous = &previous_use[b.index() * streams];
       if (!begun[b]) {
         begun[b] = true;
         occupants[buffer.space].Occupy(
-            buffer.offset, buffer.offset + buffer.bytes, b, [&](int32_t other) {
+            buffer.offset, buffer.offset + buffer.bytes, b, [&](BufferId other) {
               for (size_t s = 0; s < streams; ++s) {
-                previous[s] = std::max(previous[s], last_use[other * streams + s]);
+                previous[s] = std::max(previous[s], last_use[other.index() * streams + s]);
               }
             });
       }
-      int32_t& last = last_use[b * streams + instruction.stream];
+      InstructionId& last = last_use[b.index() * streams + instruction.stream.index()];
       if (last == kNone) {  // the first use on this stream
-        for (int32_t s = 0; s < static_cast<int32_t>(streams); ++s) {
-          if (previous[s] == kNone || s == instruction.stream) continue;
-          status.Update(visit({Hazard::Kind::kReuse, i, previous[s], kNone, b}));
+        for (const StreamId s : program.streams.ids()) {
+          const InstructionId earlier = previous[s.index()];
+          if (earlier == kNone || s == instruction.stream) continue;
+          status.Update(visit({Hazard::Kind::kReuse, i, earlier, kNone, b}));
         }
       }
       last = i;

@@ -14,8 +14,8 @@ namespace tessera {
 // Calls visit(buffer) for the buffer of each operand of an instruction, and of its workspace.
 template <typename Visit>
 void ForEachBuffer(const Program& program, const Instruction& instruction, const Visit& visit) {
-  for (const int32_t id : instruction.inputs) visit(program.values[id].buffer);
-  for (const int32_t id : instruction.outputs) visit(program.values[id].buffer);
+  for (const ProgramValueId id : instruction.inputs) visit(program.values[id].buffer);
+  for (const ProgramValueId id : instruction.outputs) visit(program.values[id].buffer);
   if (instruction.workspace != kNone) visit(instruction.workspace);
 }
 
@@ -28,10 +28,10 @@ struct Hazard {
     kReuse,      // it uses `buffer`, in memory that `earlier` used for another buffer
   };
   Kind kind;
-  int32_t instruction;
-  int32_t earlier;
-  int32_t value = kNone;
-  int32_t buffer = kNone;
+  InstructionId instruction;
+  InstructionId earlier;
+  ProgramValueId value = kNone;
+  BufferId buffer = kNone;
 };
 
 // Visits all instructions in order: first begin(i), then visit(hazard) for every hazard of i.
@@ -39,11 +39,11 @@ struct Hazard {
 using HazardVisitor = std::function<absl::Status(const Hazard& hazard)>;
 // Hazards within buffers: kRead, kOverwrite, kOrder.
 absl::Status VisitDataHazards(const Program& program,
-                              const std::function<void(int32_t instruction)>& begin,
+                              const std::function<void(InstructionId instruction)>& begin,
                               const HazardVisitor& visit);
 // Hazards between buffers at planned offsets: kReuse.
 absl::Status VisitReuseHazards(const Program& program,
-                               const std::function<void(int32_t instruction)>& begin,
+                               const std::function<void(InstructionId instruction)>& begin,
                                const HazardVisitor& visit);
 
 }  // namespace tessera

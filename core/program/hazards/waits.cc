@@ -4,24 +4,25 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/program/hazards/hazards.h"
 #include "core/status/check.h"
 
 namespace tessera {
 namespace {
 
-using Visit = absl::Status (*)(const Program&, const std::function<void(int32_t)>&,
+using Visit = absl::Status (*)(const Program&, const std::function<void(InstructionId)>&,
                                const HazardVisitor&);
 
 // Adds waits for the hazards that `visit` finds. For each instruction, the latest earlier
 // instructions come first, because a wait for one of them often covers the others.
 void AddWaits(Program& program, Visit visit) {
   StreamClocks clocks(program);
-  std::vector<int32_t> needed;
-  int32_t current = kNone;
+  std::vector<InstructionId> needed;
+  InstructionId current;
   const auto add = [&] {
     std::sort(needed.rbegin(), needed.rend());
-    for (const int32_t earlier : needed) {
+    for (const InstructionId earlier : needed) {
       if (clocks.HasEnded(earlier, current)) continue;
       clocks.AddWait(current, earlier);
       program.instructions[current].waits.push_back(earlier);
@@ -30,11 +31,12 @@ void AddWaits(Program& program, Visit visit) {
   };
   const absl::Status status = visit(
       program,
-      [&](int32_t i) {
+      [&](InstructionId i) {
         add();
         current = i;
         clocks.Begin(i);
-        for (const int32_t earlier : program.instructions[i].waits) clocks.AddWait(i, earlier);
+        for (const InstructionId earlier : program.instructions[i].waits)
+          clocks.AddWait(i, earlier);
       },
       [&](const Hazard& hazard) {
         needed.push_back(hazard.earlier);
@@ -53,7 +55,7 @@ std::string Describe(const Program& program, const Hazard& hazard) {
     case Hazard::Kind::kOrder:
       return absl::StrCat("comes after ", program.value(hazard.value).path);
     case Hazard::Kind::kReuse:
-      return absl::StrCat("uses memory again for buffer #", hazard.buffer, " (",
+      return absl::StrCat("uses memory again for buffer #", hazard.buffer.index(), " (",
                           program.buffers[hazard.buffer].path, ")");
   }
   return "?";
@@ -61,16 +63,17 @@ std::string Describe(const Program& program, const Hazard& hazard) {
 
 absl::Status CheckWaitsFor(const Program& program, Visit visit) {
   StreamClocks clocks(program);
-  const auto name = [&](int32_t i) {
+  const auto name = [&](InstructionId i) {
     const Instruction& instruction = program.instructions[i];
-    return absl::StrCat("instruction ", i, " (", instruction.path, ", on ",
+    return absl::StrCat("instruction ", i.index(), " (", instruction.path, ", on ",
                         program.streams[instruction.stream], ")");
   };
   return visit(
       program,
-      [&](int32_t i) {
+      [&](InstructionId i) {
         clocks.Begin(i);
-        for (const int32_t earlier : program.instructions[i].waits) clocks.AddWait(i, earlier);
+        for (const InstructionId earlier : program.instructions[i].waits)
+          clocks.AddWait(i, earlier);
       },
       [&](const Hazard& hazard) {
         if (clocks.HasEnded(hazard.earlier, hazard.instruction)) return absl::OkStatus();
@@ -85,20 +88,20 @@ absl::Status CheckWaitsFor(const Program& program, Visit visit) {
 StreamClocks::StreamClocks(const Program& program)
     : program_(program),
       streams_(program.streams.size()),
-      clocks_(program.instructions.size() * streams_, kNone),
-      previous_(streams_, kNone) {}
+      clocks_(program.instructions.size() * streams_),
+      previous_(streams_) {}
 
-void StreamClocks::Begin(int32_t instruction) {
-  const int32_t stream = program_.instructions[instruction].stream;
-  const int32_t previous = std::exchange(previous_[stream], instruction);
+void StreamClocks::Begin(InstructionId instruction) {
+  const StreamId stream = program_.instructions[instruction].stream;
+  const InstructionId previous = std::exchange(previous_[stream], instruction);
   if (previous != kNone) AddWait(instruction, previous);
 }
 
-void StreamClocks::AddWait(int32_t instruction, int32_t earlier) {
-  int32_t* const clock = &clocks_[static_cast<size_t>(instruction) * streams_];
-  const int32_t* const other = &clocks_[static_cast<size_t>(earlier) * streams_];
+void StreamClocks::AddWait(InstructionId instruction, InstructionId earlier) {
+  InstructionId* const clock = &clocks_[instruction.index() * streams_];
+  const InstructionId* const other = &clocks_[earlier.index() * streams_];
   for (size_t s = 0; s < streams_; ++s) clock[s] = std::max(clock[s], other[s]);
-  int32_t& own = clock[program_.instructions[earlier].stream];
+  InstructionId& own = clock[program_.instructions[earlier].stream.index()];
   own = std::max(own, earlier);
 }
 
@@ -106,52 +109,55 @@ void AddDataWaits(Program& program) { AddWaits(program, VisitDataHazards); }
 void AddReuseWaits(Program& program) { AddWaits(program, VisitReuseHazards); }
 
 void KeepBuffersUntilWaited(Program& program) {
-  const int32_t streams = static_cast<int32_t>(program.streams.size());
-  const int32_t count = static_cast<int32_t>(program.instructions.size());
+  const size_t streams = program.streams.size();
   if (streams == 1) return;
   // By stream: pairs (ended, instruction). From `instruction` on, the first stream knows that
   // instructions of the stream up to `ended` have ended.
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> known(streams);  // ended, instruction
-  std::vector<int32_t> last_use(program.buffers.size() * streams, kNone);
+  Table<StreamId, std::vector<std::pair<InstructionId, InstructionId>>> known(streams);
+  std::vector<InstructionId> last_use(program.buffers.size() * streams);
   StreamClocks clocks(program);
-  for (int32_t i = 0; i < count; ++i) {
+  for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
     clocks.Begin(i);
-    for (const int32_t earlier : instruction.waits) clocks.AddWait(i, earlier);
-    ForEachBuffer(program, instruction,
-                  [&](int32_t buffer) { last_use[buffer * streams + instruction.stream] = i; });
-    if (instruction.stream != 0) continue;
-    for (int32_t s = 1; s < streams; ++s) {
-      const int32_t ended = clocks.LastEnded(s, i);
+    for (const InstructionId earlier : instruction.waits) clocks.AddWait(i, earlier);
+    ForEachBuffer(program, instruction, [&](BufferId buffer) {
+      last_use[buffer.index() * streams + instruction.stream.index()] = i;
+    });
+    if (instruction.stream != kFirstStream) continue;
+    for (const StreamId s : program.streams.ids()) {
+      if (s == kFirstStream) continue;
+      const InstructionId ended = clocks.LastEnded(s, i);
       if (ended != kNone && (known[s].empty() || known[s].back().first < ended)) {
         known[s].emplace_back(ended, i);
       }
     }
   }
-  for (size_t b = 0; b < program.buffers.size(); ++b) {
+  for (const BufferId b : program.buffers.ids()) {
     Buffer& buffer = program.buffers[b];
-    for (int32_t s = 1; s < streams; ++s) {
-      const int32_t use = last_use[b * streams + s];
+    for (const StreamId s : program.streams.ids()) {
+      if (s == kFirstStream) continue;
+      const InstructionId use = last_use[b.index() * streams + s.index()];
       if (use == kNone) continue;
       const auto waited =
-          std::lower_bound(known[s].begin(), known[s].end(), std::make_pair(use, kNone));
-      buffer.last = std::max(buffer.last, waited == known[s].end() ? count : waited->second - 1);
+          std::lower_bound(known[s].begin(), known[s].end(), std::make_pair(use, InstructionId()));
+      const InstructionId free =
+          waited == known[s].end() ? program.instructions.end_id() : waited->second - 1;
+      buffer.last = std::max(buffer.last, free.index());
     }
   }
 }
 
 absl::Status CheckWaits(const Program& program) {
-  const int32_t streams = static_cast<int32_t>(program.streams.size());
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+  for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
-    bool valid = instruction.stream >= 0 && instruction.stream < streams;
-    for (const int32_t earlier : instruction.waits) {
-      valid = valid && earlier >= 0 && earlier < static_cast<int32_t>(i) &&
+    bool valid = program.streams.contains(instruction.stream);
+    for (const InstructionId earlier : instruction.waits) {
+      valid = valid && program.instructions.contains(earlier) && earlier < i &&
               program.instructions[earlier].stream != instruction.stream;
     }
     if (!valid) {
       return absl::InternalError(absl::StrCat(
-          "program '", program.name, "', instruction ", i, " (", instruction.path,
+          "program '", program.name, "', instruction ", i.index(), " (", instruction.path,
           "): has no stream of the program, or waits for no earlier instruction of another one"));
     }
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/ids/table.h"
 #include "core/program/program.h"
 
 namespace tessera {
@@ -18,24 +19,24 @@ class StreamClocks {
 
   // Must be called once for each instruction, in order. Takes over the clocks of the preceding
   // instruction of the same stream.
-  void Begin(int32_t instruction);
+  void Begin(InstructionId instruction);
   // Records that `instruction`, which has begun, waits for `earlier`.
-  void AddWait(int32_t instruction, int32_t earlier);
+  void AddWait(InstructionId instruction, InstructionId earlier);
 
-  bool HasEnded(int32_t earlier, int32_t instruction) const {
+  bool HasEnded(InstructionId earlier, InstructionId instruction) const {
     return LastEnded(program_.instructions[earlier].stream, instruction) >= earlier;
   }
   // Returns the last instruction of `stream` that has ended when `instruction` begins; kNone if
   // none.
-  int32_t LastEnded(int32_t stream, int32_t instruction) const {
-    return clocks_[static_cast<size_t>(instruction) * streams_ + stream];
+  InstructionId LastEnded(StreamId stream, InstructionId instruction) const {
+    return clocks_[instruction.index() * streams_ + stream.index()];
   }
 
  private:
   const Program& program_;
   const size_t streams_;
-  std::vector<int32_t> clocks_;    // by instruction and stream
-  std::vector<int32_t> previous_;  // by stream: its last instruction that has begun
+  std::vector<InstructionId> clocks_;        // by instruction and stream
+  Table<StreamId, InstructionId> previous_;  // the last instruction that has begun
 };
 
 // Adds the waits that hazards within buffers require, and no others. Existing waits are kept.

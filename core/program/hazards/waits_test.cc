@@ -29,11 +29,12 @@ class WaitsTest : public ::testing::Test {
     Tensor b = Square(x);
     graph_.SetOutput("y", Multiply(a, b));
     made_ = std::make_unique<TestProgram>(graph_, *backend_);
-    const int32_t exp = made_->Value("exp");
-    const int32_t sum = made_->AddValue("exp.sum", kType);
-    made_->InsertCollective(1, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+    const ProgramValueId exp = made_->Value("exp");
+    const ProgramValueId sum = made_->AddValue("exp.sum", kType);
+    made_->InsertCollective(InstructionId(1),
+                            {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
                             exp, sum, "gradients");
-    made_->ReplaceReads(exp, sum, 2);
+    made_->ReplaceReads(exp, sum, InstructionId(2));
   }
 
   Program& program() { return made_->program; }
@@ -47,10 +48,12 @@ class WaitsTest : public ::testing::Test {
 TEST_F(WaitsTest, FollowFromWhatInstructionsReadAndWrite) {
   ASSERT_TRUE(made_->Finish().ok()) << Error();
   ASSERT_EQ(program().instructions.size(), 4u);
-  EXPECT_THAT(program().instructions[0].waits, IsEmpty());
-  EXPECT_THAT(program().instructions[1].waits, ElementsAre(0));  // the sum, for exp
-  EXPECT_THAT(program().instructions[2].waits, IsEmpty());       // square runs beside it
-  EXPECT_THAT(program().instructions[3].waits, ElementsAre(1));  // the product, for the sum
+  EXPECT_THAT(program().instructions[InstructionId(0)].waits, IsEmpty());
+  EXPECT_THAT(program().instructions[InstructionId(1)].waits,
+              ElementsAre(InstructionId(0)));                              // the sum, for exp
+  EXPECT_THAT(program().instructions[InstructionId(2)].waits, IsEmpty());  // square runs beside it
+  EXPECT_THAT(program().instructions[InstructionId(3)].waits,
+              ElementsAre(InstructionId(1)));  // the product, for the sum
   EXPECT_THAT(program().ToString(),
               HasSubstr("[1] %exp.sum: f64[100] in #1 = all-reduce of 100 f64 (sum) over data(%exp)"
                         " on gradients waits for 0\n"));
@@ -59,7 +62,7 @@ TEST_F(WaitsTest, FollowFromWhatInstructionsReadAndWrite) {
 
 TEST_F(WaitsTest, AReadWithoutAWaitIsRefused) {
   ASSERT_TRUE(made_->Finish().ok());
-  program().instructions[3].waits.clear();
+  program().instructions[InstructionId(3)].waits.clear();
   EXPECT_THAT(Error(),
               HasSubstr("program 'test', instruction 3 (multiply, on compute): reads "
                         "exp.sum without a wait for instruction 1 (exp.sum, on gradients)"));
@@ -67,21 +70,21 @@ TEST_F(WaitsTest, AReadWithoutAWaitIsRefused) {
 
 TEST_F(WaitsTest, ACollectiveThatDoesNotWaitForItsInputIsRefused) {
   ASSERT_TRUE(made_->Finish().ok());
-  program().instructions[1].waits.clear();
+  program().instructions[InstructionId(1)].waits.clear();
   EXPECT_THAT(Error(), HasSubstr("instruction 1 (exp.sum, on gradients): reads exp without a wait "
                                  "for instruction 0 (exp, on compute)"));
 }
 
 TEST_F(WaitsTest, AWaitForALaterInstructionIsRefused) {
   ASSERT_TRUE(made_->Finish().ok());
-  program().instructions[1].waits = {0, 2};
+  program().instructions[InstructionId(1)].waits = {InstructionId(0), InstructionId(2)};
   EXPECT_THAT(Error(), HasSubstr("waits for no earlier instruction of another one"));
 }
 
 // The sum needs no wait of its own, because it comes after a collective that has waited already.
 TEST_F(WaitsTest, AreNotRepeatedOnAStream) {
-  const int32_t second = made_->AddValue("exp.max", kType);
-  made_->InsertCollective(2,
+  const ProgramValueId second = made_->AddValue("exp.max", kType);
+  made_->InsertCollective(InstructionId(2),
                           {.elements = kElements,
                            .dtype = DType::kF64,
                            .reduction = Reduction::kMax,
@@ -89,8 +92,8 @@ TEST_F(WaitsTest, AreNotRepeatedOnAStream) {
                           made_->Value("exp"), second, "gradients");
   program().outputs.push_back({"max", second});
   ASSERT_TRUE(made_->Finish().ok()) << Error();
-  EXPECT_THAT(program().instructions[1].waits, ElementsAre(0));
-  EXPECT_THAT(program().instructions[2].waits, IsEmpty());
+  EXPECT_THAT(program().instructions[InstructionId(1)].waits, ElementsAre(InstructionId(0)));
+  EXPECT_THAT(program().instructions[InstructionId(2)].waits, IsEmpty());
 }
 
 // negate writes in place over exp while the collective may still read it.
@@ -100,15 +103,16 @@ TEST_F(WaitsTest, AnOverwriteWhileAnotherStreamReadsIsRefused) {
   Tensor a = Exp(x);
   graph.SetOutput("y", Negate(a));
   TestProgram made(graph, *backend_);
-  const int32_t sum = made.AddValue("exp.sum", kType);
-  made.InsertCollective(1, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+  const ProgramValueId sum = made.AddValue("exp.sum", kType);
+  made.InsertCollective(InstructionId(1),
+                        {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
                         made.Value("exp"), sum, "gradients");
   made.program.outputs.push_back({"sum", sum});
   ASSERT_TRUE(made.Finish().ok());
-  const int32_t negate = made.Find("negate");
+  const InstructionId negate = made.Find("negate");
   ASSERT_EQ(made.program.value(made.Value("negate")).buffer,
             made.program.value(made.Value("exp")).buffer);
-  EXPECT_THAT(made.program.instructions[negate].waits, ElementsAre(1));
+  EXPECT_THAT(made.program.instructions[negate].waits, ElementsAre(InstructionId(1)));
   made.program.instructions[negate].waits.clear();
   EXPECT_THAT(VerifyProgram(made.program).ToString(),
               HasSubstr("instruction 2 (negate, on compute): overwrites bytes with negate without "
@@ -127,8 +131,8 @@ TEST(Reuse, OfAnotherStreamsMemoryNeedsAWait) {
   // Otherwise only memory that collectives touch is shared.
   made.program.buffers[made.program.value(made.Value("exp")).buffer].space = MemorySpace::kShared;
   // Inserted between both: the sum of w over ranks, which depends on no computed value.
-  const int32_t sum = made.AddValue("w.sum", kType);
-  const int32_t position = made.Find("negate");
+  const ProgramValueId sum = made.AddValue("w.sum", kType);
+  const InstructionId position = made.Find("negate");
   made.InsertCollective(position,
                         {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
                         made.Value("w"), sum, "gather");
@@ -151,9 +155,9 @@ TEST_F(WaitsTest, ABufferThatNothingWaitsForIsKeptToTheEnd) {
   graph.SetOutput("y", Square(Negate(x)));
   graph.SetOutput("z", Exp(x));
   TestProgram made(graph, *backend_);
-  const int32_t sent = made.Value("exp");
+  const ProgramValueId sent = made.Value("exp");
   made.program.outputs.pop_back();
-  made.InsertCollective(3,
+  made.InsertCollective(InstructionId(3),
                         {.operation = CollectiveOperation::kSend,
                          .elements = kElements,
                          .dtype = DType::kF64,
@@ -180,7 +184,7 @@ TEST_F(WaitsTest, KernelsDoNotWorkOnOffloadedMemory) {
 
 TEST_F(WaitsTest, ACollectiveOfTheWrongSizeIsRefused) {
   ASSERT_TRUE(made_->Finish().ok());
-  program().collectives[0].elements = 99;
+  program().collectives[CollectiveId(0)].elements = 99;
   EXPECT_THAT(Error(), HasSubstr("exp.sum: exp: f64[100] is no contiguous operand of all-reduce of "
                                  "99 f64 (sum) over data"));
 }
@@ -195,12 +199,13 @@ TEST(StateWaitsTest, AnUpdateWaitsForReadersOfTheStateOnOtherStreams) {
   graph.SetState("x", Exp(x));
   graph.SetOutput("y", y);
   TestProgram made(graph, *backend);
-  const int32_t sum = made.AddValue("x.sum", kType);
-  made.InsertCollective(0, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+  const ProgramValueId sum = made.AddValue("x.sum", kType);
+  made.InsertCollective(InstructionId(0),
+                        {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
                         made.Value("x"), sum, "parameters");
   ASSERT_TRUE(made.Finish().ok());
-  const int32_t update = made.Find("exp");
-  EXPECT_THAT(made.program.instructions[update].waits, ElementsAre(0));
+  const InstructionId update = made.Find("exp");
+  EXPECT_THAT(made.program.instructions[update].waits, ElementsAre(InstructionId(0)));
   made.program.instructions[update].waits.clear();
   EXPECT_THAT(VerifyProgram(made.program).ToString(),
               HasSubstr("overwrites bytes with exp without a wait for instruction 0 (x.sum, on "

@@ -5,7 +5,8 @@
 namespace tessera {
 
 absl::StatusOr<Instruction> CopyInstruction(const Program& program, KernelTable& kernels,
-                                            int32_t source, int32_t target, Phase phase) {
+                                            ProgramValueId source, ProgramValueId target,
+                                            Phase phase) {
   Instruction copy;
   copy.path = program.value(target).path;
   copy.inputs = {source};

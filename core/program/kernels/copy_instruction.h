@@ -13,7 +13,8 @@ namespace tessera {
 // Returns an instruction that copies `source` to `target`, a value of the same type, and has the
 // path of `target`. Enters its kernel into `kernels`, the table of `program`.
 absl::StatusOr<Instruction> CopyInstruction(const Program& program, KernelTable& kernels,
-                                            int32_t source, int32_t target, Phase phase);
+                                            ProgramValueId source, ProgramValueId target,
+                                            Phase phase);
 
 }  // namespace tessera
 

@@ -6,6 +6,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/ops/operator_list.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"
@@ -125,54 +126,53 @@ int64_t KernelChooser::WorkspaceBytes(const PlannedKernel& planned) {
 
 KernelTable::KernelTable(KernelChooser* chooser, Program* program)
     : chooser_(*chooser), program_(*program) {
-  for (const PlannedKernel& planned : program_.kernels) {
-    indices_.emplace(chooser_.Find(planned.request), static_cast<int32_t>(indices_.size()));
+  for (const KernelId id : program_.kernels.ids()) {
+    ids_.emplace(chooser_.Find(program_.kernels[id].request), id);
   }
 }
 
-KernelRequest KernelTable::RequestFor(KernelWork work, absl::Span<const int32_t> inputs,
-                                      absl::Span<const int32_t> outputs) const {
+KernelRequest KernelTable::RequestFor(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                                      absl::Span<const ProgramValueId> outputs) const {
   KernelRequest request;
   request.op = std::move(work.op);
   request.attributes = std::move(work.attributes);
   request.epilogues = std::move(work.epilogues);
   request.threads = program_.threads;
-  for (int32_t id : inputs) request.inputs.push_back(program_.values[id].type);
-  for (int32_t id : outputs) request.outputs.push_back(program_.values[id].type);
+  for (ProgramValueId id : inputs) request.inputs.push_back(program_.values[id].type);
+  for (ProgramValueId id : outputs) request.outputs.push_back(program_.values[id].type);
   return request;
 }
 
-int32_t KernelTable::IndexOf(const PlannedKernel* planned) {
-  const auto [it, inserted] =
-      indices_.try_emplace(planned, static_cast<int32_t>(program_.kernels.size()));
+KernelId KernelTable::IdOf(const PlannedKernel* planned) {
+  const auto [it, inserted] = ids_.try_emplace(planned, program_.kernels.end_id());
   if (inserted) program_.kernels.push_back(*planned);
   return it->second;
 }
 
-absl::StatusOr<int32_t> KernelTable::Enter(KernelWork work, absl::Span<const int32_t> inputs,
-                                           absl::Span<const int32_t> outputs) {
+absl::StatusOr<KernelId> KernelTable::Enter(KernelWork work,
+                                            absl::Span<const ProgramValueId> inputs,
+                                            absl::Span<const ProgramValueId> outputs) {
   ASSIGN_OR_RETURN(const PlannedKernel* planned,
                    chooser_.Choose(RequestFor(std::move(work), inputs, outputs)));
-  return IndexOf(planned);
+  return IdOf(planned);
 }
 
-int32_t KernelTable::EnterIfFound(KernelWork work, absl::Span<const int32_t> inputs,
-                                  absl::Span<const int32_t> outputs) {
+KernelId KernelTable::EnterIfFound(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                                   absl::Span<const ProgramValueId> outputs) {
   const PlannedKernel* planned = chooser_.Find(RequestFor(std::move(work), inputs, outputs));
-  return planned != nullptr ? IndexOf(planned) : kNone;
+  return planned != nullptr ? IdOf(planned) : kNone;
 }
 
 void DropUnusedKernels(Program& program) {
-  std::vector<int32_t> indices(program.kernels.size(), kNone);
-  std::vector<PlannedKernel> used;
+  Table<KernelId, KernelId> ids(program.kernels.size());
+  Table<KernelId, PlannedKernel> used;
   for (Instruction& instruction : program.instructions) {
     if (instruction.kernel == kNone) continue;
-    int32_t& index = indices[instruction.kernel];
-    if (index == kNone) {
-      index = static_cast<int32_t>(used.size());
-      used.push_back(std::move(program.kernels[instruction.kernel]));
+    KernelId& id = ids[instruction.kernel];
+    if (id == kNone) {
+      id = used.push_back(std::move(program.kernels[instruction.kernel]));
     }
-    instruction.kernel = index;
+    instruction.kernel = id;
   }
   program.kernels = std::move(used);
 }

@@ -75,22 +75,22 @@ class KernelTable {
   // Both must outlive the table. Nothing else may change program->kernels during its lifetime.
   KernelTable(KernelChooser* chooser, Program* program);
 
-  // Returns the index in program->kernels of the kernel for `work` on values of these types, which
+  // Returns the id of the kernel for `work` on values of these types, which
   // is added if it is missing. NotFound if the backend has no kernel for it.
-  absl::StatusOr<int32_t> Enter(KernelWork work, absl::Span<const int32_t> inputs,
-                                absl::Span<const int32_t> outputs);
+  absl::StatusOr<KernelId> Enter(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                                 absl::Span<const ProgramValueId> outputs);
   // Like Enter(), but returns kNone if the backend has no kernel.
-  int32_t EnterIfFound(KernelWork work, absl::Span<const int32_t> inputs,
-                       absl::Span<const int32_t> outputs);
+  KernelId EnterIfFound(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                        absl::Span<const ProgramValueId> outputs);
 
  private:
-  KernelRequest RequestFor(KernelWork work, absl::Span<const int32_t> inputs,
-                           absl::Span<const int32_t> outputs) const;
-  int32_t IndexOf(const PlannedKernel* planned);
+  KernelRequest RequestFor(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                           absl::Span<const ProgramValueId> outputs) const;
+  KernelId IdOf(const PlannedKernel* planned);
 
   KernelChooser& chooser_;
   Program& program_;
-  absl::flat_hash_map<const PlannedKernel*, int32_t> indices_;
+  absl::flat_hash_map<const PlannedKernel*, KernelId> ids_;
 };
 
 // Removes the kernels that no instruction uses and sorts the others by their first use.

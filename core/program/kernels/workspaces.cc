@@ -16,15 +16,14 @@ namespace {
 
 // The part of an instruction that determines the shapes of its work: its kernel and each operand's
 // rules.
-using WorkOnRanks = std::vector<int32_t>;
+using WorkOnRanks = std::pair<KernelId, std::vector<std::pair<PartId, FlatId>>>;
 
 WorkOnRanks WorkOf(const Program& program, const Instruction& instruction) {
-  WorkOnRanks work = {instruction.kernel};
-  for (const std::vector<int32_t>* operands : {&instruction.inputs, &instruction.outputs}) {
-    for (const int32_t id : *operands) {
+  WorkOnRanks work = {instruction.kernel, {}};
+  for (const std::vector<ProgramValueId>* operands : {&instruction.inputs, &instruction.outputs}) {
+    for (const ProgramValueId id : *operands) {
       const ProgramValue& value = program.values[id];
-      work.push_back(value.part);
-      work.push_back(value.flat);
+      work.second.emplace_back(value.part, value.flat);
     }
   }
   return work;
@@ -32,7 +31,7 @@ WorkOnRanks WorkOf(const Program& program, const Instruction& instruction) {
 
 // Returns whether ranks may do work of different shapes.
 bool MayDiffer(const Program& program, const Instruction& instruction) {
-  const auto differs = [&](int32_t id) {
+  const auto differs = [&](ProgramValueId id) {
     const ProgramValue& value = program.values[id];
     return value.part != kNone || value.flat != kNone;
   };
@@ -52,7 +51,7 @@ absl::Status PlanWorkspaces(KernelChooser& chooser, Program& program) {
     if (instruction.kind != InstructionKind::kKernel) continue;
     if (!MayDiffer(program, instruction)) continue;
     if (!seen.insert(WorkOf(program, instruction)).second) continue;
-    std::vector<int32_t> operands = instruction.inputs;
+    std::vector<ProgramValueId> operands = instruction.inputs;
     operands.insert(operands.end(), instruction.outputs.begin(), instruction.outputs.end());
     PlannedKernel& planned = program.kernels[instruction.kernel];
     for (const MeshCoordinates& rank : RanksOfAllShapes(program, operands)) {

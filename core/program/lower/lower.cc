@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/program/lower/lowered_values.h"
 #include "core/program/lower/program_builder.h"
@@ -19,8 +20,8 @@ namespace {
 std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 // Returns which operators an output or an updated state depends on.
-std::vector<bool> NeededOps(const Graph& graph) {
-  std::vector<bool> needed(graph.ops().size(), false);
+Table<OpId, bool> NeededOps(const Graph& graph) {
+  Table<OpId, bool> needed(graph.ops().size(), false);
   std::vector<ValueId> pending;
   for (const GraphOutput& output : graph.outputs()) pending.push_back(output.value);
   for (const State& state : graph.states()) pending.push_back(state.updated);
@@ -36,17 +37,17 @@ std::vector<bool> NeededOps(const Graph& graph) {
 
 // Returns, by value, the op that assembles the value with the other slices, if nothing else reads
 // the value; kNone otherwise. The result is empty if the Graph has no slices.
-std::vector<OpId> AssembliesOfSlices(const Graph& graph) {
+Table<ValueId, OpId> AssembliesOfSlices(const Graph& graph) {
   const auto sliced = [](const Op& op) { return op.slice != kNone; };
   if (absl::c_none_of(graph.ops(), sliced)) return {};
-  std::vector<int> readers(graph.values().size(), 0);
+  Table<ValueId, int> readers(graph.values().size(), 0);
   for (const Op& op : graph.ops()) {
     for (ValueId input : op.inputs) ++readers[input];
   }
   for (const GraphOutput& output : graph.outputs()) ++readers[output.value];
   for (const State& state : graph.states()) ++readers[state.updated];
-  std::vector<OpId> assemblies(graph.values().size(), kNone);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  Table<ValueId, OpId> assemblies(graph.values().size(), kNone);
+  for (const OpId id : graph.ops().ids()) {
     if (!graph.op(id).kind->is_assembly()) continue;
     for (ValueId input : graph.op(id).inputs) {
       const OpId producer = graph.value(input).producer;
@@ -82,15 +83,14 @@ class Lowering {
       values_.AddInput(state.input);
       if (state.updated != state.input) overwritten_.insert(values_.Made(state.input));
     }
-    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
     // On a mesh, casts of parameters come first, so that no gather waits for its cast.
     const auto comes_first = [&](OpId id) {
       return on_mesh_ && IsParameterCast(graph_, graph_.op(id));
     };
-    for (OpId id = 0; id < num_ops; ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       if (needed_[id] && comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
     }
-    for (OpId id = 0; id < num_ops; ++id) {
+    for (const OpId id : graph_.ops().ids()) {
       if (needed_[id] && !comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
     }
     values_.Begin(Phase::kUpdate, kNone);
@@ -152,16 +152,15 @@ class Lowering {
     return builder_.EmitKernel(std::move(work), std::move(instruction));
   }
 
-  // Returns the index of the random draw of an op; kNone if it draws nothing.
-  int32_t EnterDraw(const Op& op) {
+  // Returns the id of the random draw of an op; kNone if it draws nothing.
+  DrawId EnterDraw(const Op& op) {
     const Shape& shape = graph_.value(op.outputs[0]).type.shape;
     std::optional<RandomDraw> draw = DrawOf(shape, op.attributes);
     if (!draw.has_value()) return kNone;
     const ValueLayouts& layouts = values_.layouts();
     const MeshLayout& layout = layouts.layout(layouts.Made(op.outputs[0]));
-    std::vector<DrawRule>& draws = builder_.program().draws;
-    draws.push_back({draw->path, {draw->global, draw->start, shape, layout}});
-    return static_cast<int32_t>(draws.size()) - 1;
+    return builder_.program().draws.push_back(
+        {draw->path, {draw->global, draw->start, shape, layout}});
   }
 
   absl::Status LowerAssembly(OpId id) {
@@ -178,9 +177,9 @@ class Lowering {
   absl::Status PutPart(OpId assembly, size_t i) {
     const Op& op = graph_.op(assembly);
     const LocalOp local = values_.Localized(assembly);
-    ASSIGN_OR_RETURN(const int32_t input,
+    ASSIGN_OR_RETURN(const ProgramValueId input,
                      values_.In(op.inputs[i], values_.layouts().Read(assembly)[i]));
-    int32_t assembled = values_.Made(op.outputs[0]);
+    ProgramValueId assembled = values_.Made(op.outputs[0]);
     if (assembled == kNone) assembled = values_.AddOutput(op.outputs[0]);
     const ViewPlacement placement = op.kind->Part(local.types(), static_cast<int>(i));
     const std::string& path = graph_.value(op.outputs[0]).path;
@@ -189,7 +188,7 @@ class Lowering {
 
   // Returns a value that still exists at the end of the step, in row-major order: the value itself,
   // or a copy if it is in a state that the step updates.
-  absl::StatusOr<int32_t> Lasting(int32_t id) {
+  absl::StatusOr<ProgramValueId> Lasting(ProgramValueId id) {
     if (overwritten_.contains(builder_.Root(id))) return builder_.Copy(id);
     ASSIGN_OR_RETURN(id, builder_.Padded(id));
     return builder_.RowMajor(id);
@@ -208,7 +207,7 @@ class Lowering {
       builder_.program().states.push_back(std::move(lowered));
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      ASSIGN_OR_RETURN(int32_t value, values_.In(output.value, ValueLayouts::kBroadcast));
+      ASSIGN_OR_RETURN(ProgramValueId value, values_.In(output.value, ValueLayouts::kBroadcast));
       ASSIGN_OR_RETURN(value, Lasting(value));
       builder_.program().outputs.push_back({output.name, value});
     }
@@ -217,11 +216,11 @@ class Lowering {
 
   const Graph& graph_;
   const bool on_mesh_;
-  const std::vector<bool> needed_;  // by op
-  const std::vector<OpId> assembly_of_;
+  const Table<OpId, bool> needed_;
+  const Table<ValueId, OpId> assembly_of_;
   ProgramBuilder builder_;
   LoweredValues values_;
-  absl::flat_hash_set<int32_t> overwritten_;  // input values of states that are updated
+  absl::flat_hash_set<ProgramValueId> overwritten_;  // input values of states that are updated
 };
 
 }  // namespace

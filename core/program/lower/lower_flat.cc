@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-int32_t FlatLowering::AddTensor(const std::string& path, DType dtype, Role role, int group) {
+ProgramValueId FlatLowering::AddTensor(const std::string& path, DType dtype, Role role, int group) {
   return builder_.AddTensor(path, {dtype, {storage_.group(group)->part()}}, role, kNone);
 }
 
@@ -15,17 +15,18 @@ FlatRule FlatLowering::RuleOf(const FlatPosition& position) const {
   return {storage_.group(position.group), {axes.begin(), axes.end()}, position.member};
 }
 
-int32_t FlatLowering::AddMember(const Member& member, const FlatPosition& position,
-                                int32_t tensor) {
+ProgramValueId FlatLowering::AddMember(const Member& member, const FlatPosition& position,
+                                       ProgramValueId tensor) {
   const FlatRule rule = RuleOf(position);
-  const int32_t value =
+  const ProgramValueId value =
       builder_.AddView(member.path, {member.dtype, {rule.LocalElements()}}, tensor,
                        ViewPlacement{0, Strides{1}}, member.role, member.part);
   builder_.program().values[value].flat = builder_.EnterFlat(rule);
   return value;
 }
 
-int32_t FlatLowering::AddState(const Member& member, const FlatPosition& position, bool updated) {
+ProgramValueId FlatLowering::AddState(const Member& member, const FlatPosition& position,
+                                      bool updated) {
   const std::pair<int, int> buffer = {position.group, position.buffer};
   const std::string& path = storage_.BufferPath(position.group, position.buffer);
   const auto [it, inserted] = states_.try_emplace({buffer, updated}, kNone);
@@ -38,23 +39,24 @@ int32_t FlatLowering::AddState(const Member& member, const FlatPosition& positio
   return AddMember(member, position, it->second);
 }
 
-int32_t FlatLowering::AddValue(const Member& member, const FlatPosition& position) {
+ProgramValueId FlatLowering::AddValue(const Member& member, const FlatPosition& position) {
   return AddMember(
       member, position,
       AddTensor(absl::StrCat(member.path, ".part"), member.dtype, member.role, position.group));
 }
 
-absl::StatusOr<int32_t> FlatLowering::TakeRange(int32_t full, const Member& member,
-                                                const FlatPosition& position) {
+absl::StatusOr<ProgramValueId> FlatLowering::TakeRange(ProgramValueId full, const Member& member,
+                                                       const FlatPosition& position) {
   return builder_.FlatSlice(absl::StrCat(member.path, ".range"), full, RuleOf(position),
                             member.part);
 }
 
-absl::StatusOr<int32_t> FlatLowering::Compute(const KernelWork& work,
-                                              absl::Span<const int32_t> members,
-                                              const Member& output, const FlatPosition& position) {
-  std::vector<int32_t> tensors;
-  for (const int32_t member : members) tensors.push_back(builder_.Root(member));
+absl::StatusOr<ProgramValueId> FlatLowering::Compute(const KernelWork& work,
+                                                     absl::Span<const ProgramValueId> members,
+                                                     const Member& output,
+                                                     const FlatPosition& position) {
+  std::vector<ProgramValueId> tensors;
+  for (const ProgramValueId member : members) tensors.push_back(builder_.Root(member));
   std::vector<Computed>& computed = computed_[tensors];
   for (const Computed& known : computed) {
     if (known.op == work.op && known.attributes == work.attributes) {
@@ -63,12 +65,13 @@ absl::StatusOr<int32_t> FlatLowering::Compute(const KernelWork& work,
   }
   Instruction instruction;
   instruction.path = absl::StrCat(output.path, ".group");
-  const int32_t tensor = AddTensor(instruction.path, output.dtype, output.role, position.group);
+  const ProgramValueId tensor =
+      AddTensor(instruction.path, output.dtype, output.role, position.group);
   computed.push_back({work.op, work.attributes, tensor});
   const TensorType& type = builder_.value(tensor).type;
   instruction.cost.flops = static_cast<double>(NumElements(type.shape));
   instruction.cost.bytes = static_cast<double>(NumBytes(type));
-  for (const int32_t input : tensors) {
+  for (const ProgramValueId input : tensors) {
     instruction.cost.bytes += static_cast<double>(NumBytes(builder_.value(input).type));
   }
   instruction.inputs = std::move(tensors);
@@ -77,10 +80,10 @@ absl::StatusOr<int32_t> FlatLowering::Compute(const KernelWork& work,
   return AddMember(output, position, tensor);
 }
 
-absl::StatusOr<int32_t> FlatLowering::AllReduce(int32_t member, const Member& output,
-                                                const FlatPosition& position, int axis,
-                                                absl::string_view stream) {
-  const int32_t tensor = builder_.Root(member);
+absl::StatusOr<ProgramValueId> FlatLowering::AllReduce(ProgramValueId member, const Member& output,
+                                                       const FlatPosition& position, int axis,
+                                                       absl::string_view stream) {
+  const ProgramValueId tensor = builder_.Root(member);
   const auto [it, inserted] = all_reduced_.try_emplace({tensor, axis}, kNone);
   if (inserted) {
     it->second = AddTensor(absl::StrCat(builder_.value(tensor).path, ".all_reduce"), output.dtype,
@@ -103,14 +106,14 @@ CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t
   return request;
 }
 
-absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPosition& position,
-                                             int32_t part, const When& when,
-                                             absl::string_view stream) {
+absl::StatusOr<ProgramValueId> FlatLowering::Gather(ProgramValueId member,
+                                                    const FlatPosition& position, PartId part,
+                                                    const When& when, absl::string_view stream) {
   const FlatGroup& group = *storage_.group(position.group);
   const DType dtype = builder_.value(member).type.dtype;
   const Role role = builder_.value(member).role;
   const absl::Span<const int> axes = storage_.axes(position.group);
-  int32_t tensor = builder_.Root(member);
+  ProgramValueId tensor = builder_.Root(member);
   int64_t elements = group.part();
   for (int i = static_cast<int>(axes.size()) - 1; i >= 0; --i) {
     elements *= builder_.program().mesh.axis(axes[i]).size;
@@ -131,16 +134,18 @@ absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPosition&
                                 role, part);
 }
 
-absl::StatusOr<int32_t> FlatLowering::Assemble(int group_number, absl::Span<const int32_t> values,
-                                               DType dtype, const std::string& path) {
+absl::StatusOr<ProgramValueId> FlatLowering::Assemble(int group_number,
+                                                      absl::Span<const ProgramValueId> values,
+                                                      DType dtype, const std::string& path) {
   const FlatGroup& group = *storage_.group(group_number);
-  const int32_t assembled =
+  const ProgramValueId assembled =
       builder_.AddTensor(path, {dtype, {group.elements()}}, Role::kGradient, kNone);
   int64_t written = 0;
   const auto fill_until = [&](int64_t end) -> absl::Status {
     if (end == written) return absl::OkStatus();
     const std::string padding = absl::StrCat(path, ".padding");
-    ASSIGN_OR_RETURN(const int32_t zeros, builder_.EmitZeros(padding, {dtype, {end - written}}));
+    ASSIGN_OR_RETURN(const ProgramValueId zeros,
+                     builder_.EmitZeros(padding, {dtype, {end - written}}));
     RETURN_IF_ERROR(builder_.PutInto(assembled, zeros, {written, Strides{1}}, padding));
     written = end;
     return absl::OkStatus();
@@ -157,22 +162,23 @@ absl::StatusOr<int32_t> FlatLowering::Assemble(int group_number, absl::Span<cons
   return assembled;
 }
 
-absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group, const Gradients& gradients,
-                                                          absl::string_view stream) {
-  const std::vector<int32_t>& values = gradients.values;
-  int32_t first = kNone;
-  for (const int32_t value : values) {
+absl::StatusOr<std::vector<ProgramValueId>> FlatLowering::Reduce(int group,
+                                                                 const Gradients& gradients,
+                                                                 absl::string_view stream) {
+  const std::vector<ProgramValueId>& values = gradients.values;
+  ProgramValueId first;
+  for (const ProgramValueId value : values) {
     if (first == kNone) first = value;
   }
   TESSERA_CHECK(first != kNone);
   const DType dtype = builder_.value(first).type.dtype;
   const std::string path = absl::StrCat(builder_.value(first).path, ".group");
-  ASSIGN_OR_RETURN(const int32_t assembled, Assemble(group, values, dtype, path));
+  ASSIGN_OR_RETURN(const ProgramValueId assembled, Assemble(group, values, dtype, path));
   builder_.SetGradientOf(assembled, gradients.parameter);
-  int32_t reduced = assembled;
+  ProgramValueId reduced = assembled;
   int64_t elements = storage_.group(group)->elements();
   for (const int axis : storage_.axes(group)) {
-    const int32_t full = reduced;
+    const ProgramValueId full = reduced;
     const CollectiveRequest request =
         RequestOf(CollectiveOperation::kReduceScatter, elements, dtype, axis);
     elements /= builder_.program().mesh.axis(axis).size;
@@ -182,13 +188,13 @@ absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group, const Gradi
     RETURN_IF_ERROR(builder_.EmitCollective(request, stream, full, reduced));
   }
   for (const int axis : gradients.other_axes) {
-    const int32_t part = reduced;
+    const ProgramValueId part = reduced;
     reduced = AddTensor(absl::StrCat(path, ".all_reduce"), dtype, Role::kGradient, group);
     RETURN_IF_ERROR(builder_.EmitCollective(
         RequestOf(CollectiveOperation::kAllReduce, storage_.group(group)->part(), dtype, axis),
         stream, part, reduced));
   }
-  std::vector<int32_t> members;
+  std::vector<ProgramValueId> members;
   for (size_t m = 0; m < values.size(); ++m) {
     if (values[m] == kNone) {
       members.push_back(kNone);

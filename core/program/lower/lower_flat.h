@@ -28,29 +28,30 @@ class FlatLowering {
     std::string path;
     DType dtype;
     Role role;
-    int32_t part;  // the member's part over the mesh axes that the group is not split over
+    PartId part;  // the member's part over the mesh axes that the group is not split over
   };
 
   // Adds the input value of a state, or its updated value. Both use the same bytes.
-  int32_t AddState(const Member& member, const FlatPosition& position, bool updated);
+  ProgramValueId AddState(const Member& member, const FlatPosition& position, bool updated);
   // Adds a member of a group in a buffer of its own.
-  int32_t AddValue(const Member& member, const FlatPosition& position);
+  ProgramValueId AddValue(const Member& member, const FlatPosition& position);
 
   // Returns this rank's elements of a member, as a slice of `full`, all of the member.
-  absl::StatusOr<int32_t> TakeRange(int32_t full, const Member& member,
-                                    const FlatPosition& position);
+  absl::StatusOr<ProgramValueId> TakeRange(ProgramValueId full, const Member& member,
+                                           const FlatPosition& position);
 
   // Returns the result of an elementwise operator on `members`, which have the same position in
   // their groups. The operator runs once for all members of the group, on this rank's part of it as
   // one array.
-  absl::StatusOr<int32_t> Compute(const KernelWork& work, absl::Span<const int32_t> members,
-                                  const Member& output, const FlatPosition& position);
+  absl::StatusOr<ProgramValueId> Compute(const KernelWork& work,
+                                         absl::Span<const ProgramValueId> members,
+                                         const Member& output, const FlatPosition& position);
 
   // Returns `member`, summed over an axis over which all of its group is partial. The rank's part
   // of the group is reduced as one array.
-  absl::StatusOr<int32_t> AllReduce(int32_t member, const Member& output,
-                                    const FlatPosition& position, int axis,
-                                    absl::string_view stream);
+  absl::StatusOr<ProgramValueId> AllReduce(ProgramValueId member, const Member& output,
+                                           const FlatPosition& position, int axis,
+                                           absl::string_view stream);
 
   // Says when an array is gathered. The last `kept` of the group's axes are gathered once for the
   // step; the others are gathered in `period`.
@@ -61,45 +62,48 @@ class FlatLowering {
   static constexpr int kStep = -1;
   // Returns all elements of the flat value `member`. Its group is gathered on `stream`; members
   // that are read in the same period share the gathered array.
-  absl::StatusOr<int32_t> Gather(int32_t member, const FlatPosition& position, int32_t part,
-                                 const When& when, absl::string_view stream);
+  absl::StatusOr<ProgramValueId> Gather(ProgramValueId member, const FlatPosition& position,
+                                        PartId part, const When& when, absl::string_view stream);
 
   // The gradients of a group that are reduced together.
   struct Gradients {
-    std::vector<int32_t> values;  // by member; kNone: a member counts as zeros
-    std::vector<int32_t> parts;   // of the results, over the axes that the group is not split over
-    int32_t parameter = kNone;    // the input value of one of the group's parameters
+    std::vector<ProgramValueId> values;  // by member; kNone: a member counts as zeros
+    std::vector<PartId> parts;    // of the results, over the axes that the group is not split over
+    ProgramValueId parameter;     // the input value of one of the group's parameters
     std::vector<int> other_axes;  // axes over which all values are partial as well
   };
   // Returns one flat value for each member of a group: the sum of the member's gradients over the
   // group's axis and `other_axes`. kNone for a member without a gradient.
-  absl::StatusOr<std::vector<int32_t>> Reduce(int group, const Gradients& gradients,
-                                              absl::string_view stream);
+  absl::StatusOr<std::vector<ProgramValueId>> Reduce(int group, const Gradients& gradients,
+                                                     absl::string_view stream);
 
  private:
   // Adds a tensor that holds this rank's part of a group.
-  int32_t AddTensor(const std::string& path, DType dtype, Role role, int group);
-  int32_t AddMember(const Member& member, const FlatPosition& position, int32_t tensor);
+  ProgramValueId AddTensor(const std::string& path, DType dtype, Role role, int group);
+  ProgramValueId AddMember(const Member& member, const FlatPosition& position,
+                           ProgramValueId tensor);
   FlatRule RuleOf(const FlatPosition& position) const;
   // Returns one array that holds the members of a group, with zeros in the gaps.
-  absl::StatusOr<int32_t> Assemble(int group, absl::Span<const int32_t> values, DType dtype,
-                                   const std::string& path);
+  absl::StatusOr<ProgramValueId> Assemble(int group, absl::Span<const ProgramValueId> values,
+                                          DType dtype, const std::string& path);
   CollectiveRequest RequestOf(CollectiveOperation operation, int64_t elements, DType dtype,
                               int axis) const;
 
   ProgramBuilder& builder_;
   const FlatStorage& storage_;
   // The states of groups. Key: group, buffer, and whether it is the updated state.
-  absl::flat_hash_map<std::pair<std::pair<int, int>, bool>, int32_t> states_;
-  absl::flat_hash_map<std::pair<int32_t, int>, int32_t> gathered_;  // by tensor and period
+  absl::flat_hash_map<std::pair<std::pair<int, int>, bool>, ProgramValueId> states_;
+  absl::flat_hash_map<std::pair<ProgramValueId, int>, ProgramValueId>
+      gathered_;  // by tensor and period
   // The results that were computed from the tensors that are the key.
   struct Computed {
     std::string op;
     Attributes attributes;
-    int32_t tensor;
+    ProgramValueId tensor;
   };
-  absl::flat_hash_map<std::vector<int32_t>, std::vector<Computed>> computed_;
-  absl::flat_hash_map<std::pair<int32_t, int>, int32_t> all_reduced_;  // by tensor and axis
+  absl::flat_hash_map<std::vector<ProgramValueId>, std::vector<Computed>> computed_;
+  absl::flat_hash_map<std::pair<ProgramValueId, int>, ProgramValueId>
+      all_reduced_;  // by tensor and axis
 };
 
 }  // namespace tessera

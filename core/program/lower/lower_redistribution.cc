@@ -48,16 +48,18 @@ Redistributor::Parts::Parts(const Shape& full, int dim, int64_t part, int ranks)
       p(part),
       inner(Product(full, dim + 1, full.size())) {}
 
-absl::StatusOr<double> Redistributor::Seconds(int32_t id, const PartRule& tensor,
+absl::StatusOr<double> Redistributor::Seconds(ProgramValueId id, const PartRule& tensor,
                                               const MeshLayout& from, const MeshLayout& to) {
   const DType dtype = builder_.value(id).type.dtype;
   ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
   return found->seconds;
 }
 
-absl::StatusOr<int32_t> Redistributor::Redistribute(int32_t id, const PartRule& tensor,
-                                                    const MeshLayout& from, const MeshLayout& to,
-                                                    absl::string_view stream) {
+absl::StatusOr<ProgramValueId> Redistributor::Redistribute(ProgramValueId id,
+                                                           const PartRule& tensor,
+                                                           const MeshLayout& from,
+                                                           const MeshLayout& to,
+                                                           absl::string_view stream) {
   const DType dtype = builder_.value(id).type.dtype;
   ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
   const Mesh& mesh = finder_->mesh();
@@ -70,7 +72,7 @@ absl::StatusOr<int32_t> Redistributor::Redistribute(int32_t id, const PartRule& 
   return id;
 }
 
-absl::StatusOr<int32_t> Redistributor::Run(const Step& step, int32_t id) {
+absl::StatusOr<ProgramValueId> Redistributor::Run(const Step& step, ProgramValueId id) {
   switch (step.step.kind) {
     case Kind::kAllGather:
       return AllGather(step, id);
@@ -94,7 +96,7 @@ absl::StatusOr<int32_t> Redistributor::Run(const Step& step, int32_t id) {
 }
 
 CollectiveRequest Redistributor::RequestOf(const Step& step, CollectiveOperation operation,
-                                           int64_t elements, int32_t id) const {
+                                           int64_t elements, ProgramValueId id) const {
   CollectiveRequest request;
   request.operation = operation;
   request.elements = elements;
@@ -103,12 +105,12 @@ CollectiveRequest Redistributor::RequestOf(const Step& step, CollectiveOperation
   return request;
 }
 
-absl::StatusOr<int32_t> Redistributor::AllGather(const Step& step, int32_t id) {
+absl::StatusOr<ProgramValueId> Redistributor::AllGather(const Step& step, ProgramValueId id) {
   const ProgramValue& value = builder_.value(id);
   const int dim = step.step.from.axis(step.step.axis).dim;
   const Parts parts(step.shape, dim, value.type.shape[dim], step.ranks);
   const Shape shape = parts.consecutive() ? step.shape : Shape{parts.elements()};
-  const int32_t gathered =
+  const ProgramValueId gathered =
       builder_.AddTensor(absl::StrCat(value.path, ".all_gather"), {value.type.dtype, shape},
                          value.role, parts.consecutive() ? step.part : kNone);
   RETURN_IF_ERROR(builder_.EmitCollective(
@@ -118,10 +120,10 @@ absl::StatusOr<int32_t> Redistributor::AllGather(const Step& step, int32_t id) {
   return Unpack(step, gathered, parts);
 }
 
-absl::StatusOr<int32_t> Redistributor::EmitAllReduce(const Step& step, Reduction reduction,
-                                                     int32_t id, int32_t part) {
+absl::StatusOr<ProgramValueId> Redistributor::EmitAllReduce(const Step& step, Reduction reduction,
+                                                            ProgramValueId id, PartId part) {
   const ProgramValue& value = builder_.value(id);
-  const int32_t reduced =
+  const ProgramValueId reduced =
       builder_.AddTensor(absl::StrCat(value.path, ".all_reduce"), value.type, value.role, part);
   CollectiveRequest request = RequestOf(step, CollectiveOperation::kAllReduce,
                                         NumElements(builder_.value(id).type.shape), id);
@@ -130,8 +132,8 @@ absl::StatusOr<int32_t> Redistributor::EmitAllReduce(const Step& step, Reduction
   return reduced;
 }
 
-absl::StatusOr<int32_t> Redistributor::EmitReduction(const Step& step, Reduction reduction,
-                                                     int32_t id) {
+absl::StatusOr<ProgramValueId> Redistributor::EmitReduction(const Step& step, Reduction reduction,
+                                                            ProgramValueId id) {
   if (step.step.kind == Kind::kAllReduce) return EmitAllReduce(step, reduction, id, step.part);
   const ProgramValue& value = builder_.value(id);
   const TensorType type = {value.type.dtype, step.shape};
@@ -139,8 +141,8 @@ absl::StatusOr<int32_t> Redistributor::EmitReduction(const Step& step, Reduction
   const Role role = value.role;
   const int dim = step.step.to.axis(step.step.axis).dim;
   const Parts parts(value.type.shape, dim, step.shape[dim], step.ranks);
-  ASSIGN_OR_RETURN(const int32_t packed, Pack(id, parts));
-  const int32_t reduced = builder_.AddTensor(path, type, role, step.part);
+  ASSIGN_OR_RETURN(const ProgramValueId packed, Pack(id, parts));
+  const ProgramValueId reduced = builder_.AddTensor(path, type, role, step.part);
   CollectiveRequest request =
       RequestOf(step, CollectiveOperation::kReduceScatter, parts.elements(), id);
   request.reduction = reduction;
@@ -151,17 +153,18 @@ absl::StatusOr<int32_t> Redistributor::EmitReduction(const Step& step, Reduction
 // lse = max + log(sum of exp(x - max)), where the maximum and the sum are over the ranks. If all of
 // these ranks hold empty parts, x is -infinity on each, and so is the result. The maximum is then a
 // finite number, as -infinity - -infinity would be NaN.
-absl::StatusOr<int32_t> Redistributor::ReduceLogSumExp(const Step& step, int32_t id) {
+absl::StatusOr<ProgramValueId> Redistributor::ReduceLogSumExp(const Step& step, ProgramValueId id) {
   const Shape shape = builder_.value(id).type.shape;
   const MeshLayout completed = step.step.from.With(step.step.axis, AxisLayout::Broadcast());
-  const int32_t part = builder_.EnterPart(step.tensor.With(completed));
-  ASSIGN_OR_RETURN(int32_t max, EmitAllReduce(step, Reduction::kMax, id, part));
+  const PartId part = builder_.EnterPart(step.tensor.With(completed));
+  ASSIGN_OR_RETURN(ProgramValueId max, EmitAllReduce(step, Reduction::kMax, id, part));
   const DType dtype = builder_.value(id).type.dtype;
-  ASSIGN_OR_RETURN(const int32_t lowest,
+  ASSIGN_OR_RETURN(const ProgramValueId lowest,
                    builder_.EmitFill(absl::StrCat(builder_.value(max).path, ".lowest"), {dtype, {}},
                                      LowestOf(dtype)));
   ASSIGN_OR_RETURN(max, EmitElementwise("maximum", {max, lowest}, part));
-  ASSIGN_OR_RETURN(int32_t sum, EmitElementwise("subtract", {id, max}, builder_.value(id).part));
+  ASSIGN_OR_RETURN(ProgramValueId sum,
+                   EmitElementwise("subtract", {id, max}, builder_.value(id).part));
   ASSIGN_OR_RETURN(sum, EmitElementwise("exp", {sum}, builder_.value(id).part));
   ASSIGN_OR_RETURN(sum, EmitReduction(step, Reduction::kSum, sum));
   ASSIGN_OR_RETURN(sum, EmitElementwise("log", {sum}, step.part));
@@ -172,7 +175,7 @@ absl::StatusOr<int32_t> Redistributor::ReduceLogSumExp(const Step& step, int32_t
   return EmitElementwise("add", {max, sum}, step.part);
 }
 
-absl::StatusOr<int32_t> Redistributor::AllToAll(const Step& step, int32_t id) {
+absl::StatusOr<ProgramValueId> Redistributor::AllToAll(const Step& step, ProgramValueId id) {
   const ProgramValue& value = builder_.value(id);
   const Role role = value.role;
   const DType dtype = value.type.dtype;
@@ -181,9 +184,9 @@ absl::StatusOr<int32_t> Redistributor::AllToAll(const Step& step, int32_t id) {
   const int split = step.step.to.axis(step.step.axis).dim;
   const Parts sent(value.type.shape, split, step.shape[split], step.ranks);
   const Parts received(step.shape, joined, value.type.shape[joined], step.ranks);
-  ASSIGN_OR_RETURN(const int32_t packed, Pack(id, sent));
+  ASSIGN_OR_RETURN(const ProgramValueId packed, Pack(id, sent));
   const Shape shape = received.consecutive() ? step.shape : Shape{received.elements()};
-  const int32_t exchanged =
+  const ProgramValueId exchanged =
       builder_.AddTensor(path, {dtype, shape}, role, received.consecutive() ? step.part : kNone);
   RETURN_IF_ERROR(
       builder_.EmitCollective(RequestOf(step, CollectiveOperation::kAllToAll, sent.elements(), id),
@@ -192,14 +195,14 @@ absl::StatusOr<int32_t> Redistributor::AllToAll(const Step& step, int32_t id) {
   return Unpack(step, exchanged, received);
 }
 
-absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t id) {
+absl::StatusOr<ProgramValueId> Redistributor::ZeroElsewhere(const Step& step, ProgramValueId id) {
   const std::string path = absl::StrCat(builder_.value(id).path, ".zero_elsewhere");
   const DType dtype = builder_.value(id).type.dtype;
   const Role role = builder_.value(id).role;
   const bool scalar = step.shape.empty();
   const Shape shape = scalar ? Shape{1} : step.shape;
   const PartRule tensor = scalar ? PartRule::All({1}, step.tensor.layout.num_axes()) : step.tensor;
-  const int32_t part = builder_.EnterPart(tensor.With(step.step.to));
+  const PartId part = builder_.EnterPart(tensor.With(step.step.to));
   if (!step.step.from.axis(step.step.axis).split()) {
     // If the value has a single unit, coordinate 0 has all of it and the others have nothing.
     ASSIGN_OR_RETURN(id, builder_.Padded(id));
@@ -215,7 +218,7 @@ absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t i
   Instruction instruction;
   instruction.path = path;
   instruction.inputs = {id};
-  const int32_t output = builder_.AddTensor(path, {dtype, shape}, role, part);
+  const ProgramValueId output = builder_.AddTensor(path, {dtype, shape}, role, part);
   instruction.cost.bytes = 2.0 * static_cast<double>(NumBytes({dtype, shape}));
   instruction.outputs = {output};
   const std::vector<int64_t> sizes(shape.begin(), shape.end());
@@ -225,29 +228,30 @@ absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t i
   return builder_.AddView(path, {dtype, {}}, output, RowMajorAt(0, {}), role, step.part);
 }
 
-absl::StatusOr<int32_t> Redistributor::EmitElementwise(absl::string_view op,
-                                                       std::vector<int32_t> inputs, int32_t part) {
+absl::StatusOr<ProgramValueId> Redistributor::EmitElementwise(absl::string_view op,
+                                                              std::vector<ProgramValueId> inputs,
+                                                              PartId part) {
   const ProgramValue& value = builder_.value(inputs[0]);
   const TensorType type = value.type;
   Instruction instruction;
   instruction.path = absl::StrCat(value.path, ".", op);
   instruction.cost.flops = static_cast<double>(NumElements(type.shape));
   instruction.cost.bytes = static_cast<double>(NumBytes(type) * (inputs.size() + 1));
-  const int32_t output = builder_.AddTensor(instruction.path, type, value.role, part);
+  const ProgramValueId output = builder_.AddTensor(instruction.path, type, value.role, part);
   instruction.inputs = std::move(inputs);
   instruction.outputs = {output};
   RETURN_IF_ERROR(builder_.EmitKernel({std::string(op.data(), op.size())}, std::move(instruction)));
   return output;
 }
 
-absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
+absl::StatusOr<ProgramValueId> Redistributor::Pack(ProgramValueId id, const Parts& parts) {
   if (parts.consecutive()) return id;
   ASSIGN_OR_RETURN(id, builder_.Unsliced(id));
   ASSIGN_OR_RETURN(id, builder_.Padded(id));
   ASSIGN_OR_RETURN(id, builder_.RowMajor(id));
   const std::string path = absl::StrCat(builder_.value(id).path, ".packed");
   const DType dtype = builder_.value(id).type.dtype;
-  const int32_t packed =
+  const ProgramValueId packed =
       builder_.AddTensor(path, {dtype, {parts.elements()}}, builder_.value(id).role, kNone);
   builder_.SetGradientOf(packed, builder_.value(id).gradient_of);
   const int64_t row = parts.inner, part = parts.outer * parts.p * row;
@@ -261,7 +265,7 @@ absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
     if (parts.rest() > 0) {
       const int64_t missing = parts.p - parts.rest();
       ASSIGN_OR_RETURN(
-          const int32_t zeros,
+          const ProgramValueId zeros,
           builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, {parts.outer, missing, row}}));
       RETURN_IF_ERROR(builder_.PutInto(packed, zeros,
                                        {written + parts.rest() * row, {parts.p * row, row, 1}},
@@ -271,14 +275,15 @@ absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
   }
   if (written == parts.elements()) return packed;
   const Shape rest = {parts.elements() - written};
-  ASSIGN_OR_RETURN(const int32_t zeros,
+  ASSIGN_OR_RETURN(const ProgramValueId zeros,
                    builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, rest}));
   RETURN_IF_ERROR(
       builder_.PutInto(packed, zeros, RowMajorAt(written, rest), absl::StrCat(path, ".padding")));
   return packed;
 }
 
-absl::StatusOr<int32_t> Redistributor::Unpack(const Step& step, int32_t id, const Parts& parts) {
+absl::StatusOr<ProgramValueId> Redistributor::Unpack(const Step& step, ProgramValueId id,
+                                                     const Parts& parts) {
   const ProgramValue& value = builder_.value(id);
   const std::string path = absl::StrCat(value.path, ".unpacked");
   const TensorType type = {value.type.dtype, step.shape};
@@ -286,13 +291,13 @@ absl::StatusOr<int32_t> Redistributor::Unpack(const Step& step, int32_t id, cons
   if (parts.outer == 1) {  // without the padding at the end
     return builder_.AddView(path, type, id, RowMajorAt(0, step.shape), role, step.part);
   }
-  const int32_t full = builder_.AddTensor(path, type, role, step.part);
+  const ProgramValueId full = builder_.AddTensor(path, type, role, step.part);
   RETURN_IF_ERROR(CopyParts(full, id, parts, /*to_packed=*/false));
   return full;
 }
 
-absl::Status Redistributor::CopyParts(int32_t full, int32_t packed, const Parts& parts,
-                                      bool to_packed) {
+absl::Status Redistributor::CopyParts(ProgramValueId full, ProgramValueId packed,
+                                      const Parts& parts, bool to_packed) {
   const int64_t row = parts.inner, part = parts.outer * parts.p * row;
   const auto copy = [&](int64_t first, int64_t count, int64_t rows) -> absl::Status {
     if (count * rows == 0) return absl::OkStatus();
@@ -300,8 +305,9 @@ absl::Status Redistributor::CopyParts(int32_t full, int32_t packed, const Parts&
     const ViewPlacement in_full = {first * parts.p * row, {parts.p * row, parts.n * row, row, 1}};
     const ViewPlacement in_packed = {first * part, {part, parts.p * row, row, 1}};
     const std::string path = absl::StrCat(builder_.value(to_packed ? packed : full).path, ".parts");
-    const int32_t a = builder_.AddView(path, type, full, in_full, Role::kActivation, kNone);
-    const int32_t b = builder_.AddView(path, type, packed, in_packed, Role::kActivation, kNone);
+    const ProgramValueId a = builder_.AddView(path, type, full, in_full, Role::kActivation, kNone);
+    const ProgramValueId b =
+        builder_.AddView(path, type, packed, in_packed, Role::kActivation, kNone);
     return to_packed ? builder_.EmitCopy(a, b) : builder_.EmitCopy(b, a);
   };
   RETURN_IF_ERROR(copy(0, parts.full(), parts.p));

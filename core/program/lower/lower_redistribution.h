@@ -25,10 +25,11 @@ class Redistributor {
   // Adds the instructions that bring the value `id` from layout `from` to layout `to`, and returns
   // the new value. `tensor` describes what all ranks together hold of the value. Collectives run on
   // `stream`.
-  absl::StatusOr<int32_t> Redistribute(int32_t id, const PartRule& tensor, const MeshLayout& from,
-                                       const MeshLayout& to, absl::string_view stream);
+  absl::StatusOr<ProgramValueId> Redistribute(ProgramValueId id, const PartRule& tensor,
+                                              const MeshLayout& from, const MeshLayout& to,
+                                              absl::string_view stream);
   // Returns the price of that redistribution, in seconds.
-  absl::StatusOr<double> Seconds(int32_t id, const PartRule& tensor, const MeshLayout& from,
+  absl::StatusOr<double> Seconds(ProgramValueId id, const PartRule& tensor, const MeshLayout& from,
                                  const MeshLayout& to);
 
  private:
@@ -37,9 +38,9 @@ class Redistributor {
     const RedistributionStep& step;
     const PartRule& tensor;
     absl::string_view stream;
-    int ranks;     // of the step's axis
-    Shape shape;   // padded local shape after the step
-    int32_t part;  // the rule of the part after the step
+    int ranks;    // of the step's axis
+    Shape shape;  // padded local shape after the step
+    PartId part;  // the rule of the part after the step
   };
   // Equal parts of a tensor along one dimension: [outer, n, inner] is split into `count` parts of
   // p. The last parts may be shorter or empty.
@@ -54,31 +55,33 @@ class Redistributor {
     bool consecutive() const { return outer == 1 && n == count * p; }
   };
 
-  absl::StatusOr<int32_t> Run(const Step& step, int32_t id);
-  absl::StatusOr<int32_t> AllGather(const Step& step, int32_t id);
-  absl::StatusOr<int32_t> Reduce(const Step& step, int32_t id);
-  absl::StatusOr<int32_t> ReduceLogSumExp(const Step& step, int32_t id);
-  absl::StatusOr<int32_t> AllToAll(const Step& step, int32_t id);
-  absl::StatusOr<int32_t> ZeroElsewhere(const Step& step, int32_t id);
+  absl::StatusOr<ProgramValueId> Run(const Step& step, ProgramValueId id);
+  absl::StatusOr<ProgramValueId> AllGather(const Step& step, ProgramValueId id);
+  absl::StatusOr<ProgramValueId> Reduce(const Step& step, ProgramValueId id);
+  absl::StatusOr<ProgramValueId> ReduceLogSumExp(const Step& step, ProgramValueId id);
+  absl::StatusOr<ProgramValueId> AllToAll(const Step& step, ProgramValueId id);
+  absl::StatusOr<ProgramValueId> ZeroElsewhere(const Step& step, ProgramValueId id);
 
   // Emit a reduction with the step's result: EmitReduction() an all-reduce or a reduce-scatter.
-  absl::StatusOr<int32_t> EmitReduction(const Step& step, Reduction reduction, int32_t id);
-  absl::StatusOr<int32_t> EmitAllReduce(const Step& step, Reduction reduction, int32_t id,
-                                        int32_t part);
+  absl::StatusOr<ProgramValueId> EmitReduction(const Step& step, Reduction reduction,
+                                               ProgramValueId id);
+  absl::StatusOr<ProgramValueId> EmitAllReduce(const Step& step, Reduction reduction,
+                                               ProgramValueId id, PartId part);
   // Emits the elementwise operator `op`.
-  absl::StatusOr<int32_t> EmitElementwise(absl::string_view op, std::vector<int32_t> inputs,
-                                          int32_t part);
+  absl::StatusOr<ProgramValueId> EmitElementwise(absl::string_view op,
+                                                 std::vector<ProgramValueId> inputs, PartId part);
 
   // Returns the parts of a value in one contiguous value, one after another, each padded with
   // zeros.
-  absl::StatusOr<int32_t> Pack(int32_t id, const Parts& parts);
+  absl::StatusOr<ProgramValueId> Pack(ProgramValueId id, const Parts& parts);
   // Returns a value of the step's shape, assembled from its parts, which are consecutive in `id`.
-  absl::StatusOr<int32_t> Unpack(const Step& step, int32_t id, const Parts& parts);
+  absl::StatusOr<ProgramValueId> Unpack(const Step& step, ProgramValueId id, const Parts& parts);
   // Copies elements between the tensor `full` and `packed`, its parts.
-  absl::Status CopyParts(int32_t full, int32_t packed, const Parts& parts, bool to_packed);
+  absl::Status CopyParts(ProgramValueId full, ProgramValueId packed, const Parts& parts,
+                         bool to_packed);
 
   CollectiveRequest RequestOf(const Step& step, CollectiveOperation operation, int64_t elements,
-                              int32_t id) const;
+                              ProgramValueId id) const;
 
   ProgramBuilder& builder_;
   RedistributionFinder* const finder_;

@@ -28,7 +28,7 @@ bool LoweredValues::IsOnGroup(OpId id) const {
          (op.phase == Phase::kBackward || IsParameterCast(graph_, op));
 }
 
-bool LoweredValues::HasFlat(ValueId id, int32_t layout) {
+bool LoweredValues::HasFlat(ValueId id, LayoutId layout) {
   if (layouts_.Made(id) == layout) return made_[id] != kNone;
   return absl::c_any_of(arranged_[id],
                         [&](const Arrangement& other) { return other.layout == layout; });
@@ -38,18 +38,18 @@ absl::Status LoweredValues::AddOnGroup(OpId id) {
   const Op& op = graph_.op(id);
   const ValueId output = op.outputs[0];
   const FlatPosition& position = *layouts_.PositionOf(output);
-  std::vector<int32_t> inputs;
+  std::vector<ProgramValueId> inputs;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const int32_t layout = layouts_.Read(id)[i];
+    const LayoutId layout = layouts_.Read(id)[i];
     if (!HasFlat(op.inputs[i], layout)) {
       waiting_[position.group].push_back(id);
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layout));
+    ASSIGN_OR_RETURN(const ProgramValueId input, In(op.inputs[i], layout));
     inputs.push_back(input);
   }
   const absl::string_view kind = op.kind->name();
-  ASSIGN_OR_RETURN(const int32_t value,
+  ASSIGN_OR_RETURN(const ProgramValueId value,
                    flat_.Compute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
                                  FlatMember(output, layouts_.Made(output)), position));
   Set(output, value);
@@ -70,28 +70,29 @@ absl::Status LoweredValues::GatherBeforeUpdate(OpId id) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int32_t> LoweredValues::AsFlat(ValueId id, int32_t layout) {
-  const int32_t made = layouts_.Made(id);
+absl::StatusOr<ProgramValueId> LoweredValues::AsFlat(ValueId id, LayoutId layout) {
+  const LayoutId made = layouts_.Made(id);
   if (layouts_.flat(made)) return SumFlat(id, {made, made_[id]}, layout);
   for (const Arrangement& other : arranged_[id]) {
     if (layouts_.flat(other.layout)) return SumFlat(id, {other.layout, other.value}, layout);
   }
   // The value is made in another layout, as the Plan says. Each rank has all of the member first.
-  ASSIGN_OR_RETURN(const int32_t full, In(id, layouts_.Enter(layouts_.layout(layout))));
+  ASSIGN_OR_RETURN(const ProgramValueId full, In(id, layouts_.Enter(layouts_.layout(layout))));
   const FlatPosition& position = *layouts_.PositionOf(id);
   const FlatLowering::Member member = FlatMember(id, layout);
-  ASSIGN_OR_RETURN(const int32_t range, flat_.TakeRange(full, member, position));
+  ASSIGN_OR_RETURN(const ProgramValueId range, flat_.TakeRange(full, member, position));
   if (!updated_.contains(id)) return range;
-  const int32_t state = flat_.AddState(member, position, /*updated=*/true);
+  const ProgramValueId state = flat_.AddState(member, position, /*updated=*/true);
   RETURN_IF_ERROR(builder_.EmitCopy(range, state));
   return state;
 }
 
-absl::StatusOr<int32_t> LoweredValues::SumFlat(ValueId id, const FlatValue& from, int32_t layout) {
+absl::StatusOr<ProgramValueId> LoweredValues::SumFlat(ValueId id, const FlatValue& from,
+                                                      LayoutId layout) {
   const FlatPosition& position = *layouts_.PositionOf(id);
   MeshLayout at = layouts_.layout(from.layout);
   const MeshLayout to = layouts_.layout(layout);
-  int32_t value = from.value;
+  ProgramValueId value = from.value;
   for (int axis = 0; axis < at.num_axes(); ++axis) {
     if (at.axis(axis) == to.axis(axis)) continue;
     if (at.axis(axis) != AxisLayout::Partial() || !to.axis(axis).broadcast()) {
@@ -111,11 +112,11 @@ absl::StatusOr<int32_t> LoweredValues::SumFlat(ValueId id, const FlatValue& from
 absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_now) {
   const std::vector<ValueId>& members = reduced_now.members;
   const absl::Span<const int> axes = storage_.axes(group);
-  std::vector<int32_t> flat_layouts;  // in which they are read
+  std::vector<LayoutId> flat_layouts;  // in which they are read
   for (const ValueId id : members) {
     flat_layouts.push_back(kNone);
     if (id == kNone) continue;
-    for (const int32_t read : reads_[id]) {
+    for (const LayoutId read : reads_[id]) {
       const bool first = flat_layouts.back() == kNone;
       if (layouts_.flat(read) && (first || layouts_.layout(read).partial())) {
         flat_layouts.back() = read;
@@ -139,7 +140,7 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
       gradients.other_axes.push_back(other);
       continue;
     }
-    for (int32_t& layout : flat_layouts) {
+    for (LayoutId& layout : flat_layouts) {
       if (layout == kNone) continue;
       layout = layouts_.Enter(layouts_.layout(layout).With(other, AxisLayout::Partial()),
                               /*flat=*/true);
@@ -159,7 +160,8 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
     gradients.parameter = made_[graph_.value(id).complete_gradient_of];
     stream = StreamOf(id);
   }
-  ASSIGN_OR_RETURN(const std::vector<int32_t> reduced, flat_.Reduce(group, gradients, stream));
+  ASSIGN_OR_RETURN(const std::vector<ProgramValueId> reduced,
+                   flat_.Reduce(group, gradients, stream));
   for (size_t m = 0; m < members.size(); ++m) {
     if (members[m] == kNone) continue;
     arranged_[members[m]].push_back({flat_layouts[m], PeriodOf(members[m]), reduced[m]});

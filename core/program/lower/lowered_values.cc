@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/layout/mesh_layout.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/program/stream_names.h"
@@ -25,7 +26,7 @@ bool IsSameRegion(const SharedRegion& a, const SharedRegion& b) {
 }  // namespace
 
 LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
-                             const std::vector<bool>& needed, RedistributionFinder* finder,
+                             const Table<OpId, bool>& needed, RedistributionFinder* finder,
                              const KernelCatalogue& catalogue, ProgramBuilder* builder)
     : graph_(graph),
       layouts_(std::move(layouts)),
@@ -46,7 +47,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
     if (state.input != kNone) is_part_[state.input] = true;
     is_part_[state.updated] = true;
   }
-  for (size_t id = 0; id < graph.values().size(); ++id) {
+  for (const ValueId id : graph.values().ids()) {
     const ValueId parameter = graph.values()[id].complete_gradient_of;
     if (parameter != kNone && is_part_[parameter]) is_part_[id] = true;
   }
@@ -55,7 +56,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
       is_part_[op.outputs[0]] = is_part_[op.inputs[0]];
     } else if (op.phase == Phase::kBackward && op.slice == kNone) {
       // Such as the gradient of a slice in more bits, and its sum over micro-batches.
-      const ValueId input = op.inputs.empty() ? kNone : op.inputs[0];
+      const ValueId input = op.inputs.empty() ? ValueId() : op.inputs[0];
       const bool same = input != kNone && is_part_[input] &&
                         IsSameRegion(graph.value(input).region, graph.value(op.outputs[0]).region);
       if (same) is_part_[op.outputs[0]] = true;
@@ -69,10 +70,10 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
   if (finder != nullptr) ListReads(needed);
 }
 
-void LoweredValues::ListReads(const std::vector<bool>& needed) {
+void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
   reads_.resize(graph_.values().size());
-  const auto add = [this](ValueId value, int32_t layout) {
-    std::vector<int32_t>& reads = reads_[value];
+  const auto add = [this](ValueId value, LayoutId layout) {
+    std::vector<LayoutId>& reads = reads_[value];
     if (layout == layouts_.Made(value) || absl::c_linear_search(reads, layout)) return;
     reads.push_back(layout);
     if (!layouts_.flat(layout) || !IsReducedInGroup(value)) return;
@@ -86,9 +87,9 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     ++gradients.missing;
   };
   last_micro_batch_.assign(storage_.num_groups(), kNone);
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
-    const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
+    const absl::Span<const LayoutId> read = layouts_.Read(id);
     for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
       if (!layouts_.flat(read[i]) || !IsReducedInGroup(inputs[i])) continue;
       const OpId producer = graph_.value(inputs[i]).producer;
@@ -97,14 +98,14 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     }
   }
   // A value without a producer that is made flat is a state.
-  const auto add_gathered = [this](ValueId value, int32_t layout) {
+  const auto add_gathered = [this](ValueId value, LayoutId layout) {
     const bool state = graph_.value(value).producer == kNone;
     if (!state || !layouts_.flat(layouts_.Made(value)) || layouts_.flat(layout)) return;
     gathered_in_update_[layouts_.PositionOf(value)->group].push_back({value, layout});
   };
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
-    const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
+    const absl::Span<const LayoutId> read = layouts_.Read(id);
     const bool update = graph_.ops()[id].phase == Phase::kUpdate;
     for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
       add(inputs[i], read[i]);
@@ -122,7 +123,7 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
 
 // --- Types ---------------------------------------------------------------------------------------
 
-TensorType LoweredValues::LocalType(ValueId id, int32_t layout) const {
+TensorType LoweredValues::LocalType(ValueId id, LayoutId layout) const {
   return {catalogue_.Realize(graph_.value(id).type.dtype), layouts_.LocalShapeOf(id, layout)};
 }
 
@@ -133,9 +134,9 @@ PartRule LoweredValues::TensorOf(ValueId id) const {
   return {value.region->global, value.region->start, value.type.shape, MeshLayout(num_axes)};
 }
 
-// Returns the index of the part rule of a value. For a flat value, this is its part over the other
+// Returns the id of the part rule of a value. For a flat value, this is its part over the other
 // axes, which determines the elements that a rank has, whether or not they are partial sums.
-int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
+PartId LoweredValues::PartOf(ValueId id, LayoutId layout) {
   MeshLayout held = layouts_.layout(layout);
   for (int axis = 0; layouts_.flat(layout) && axis < held.num_axes(); ++axis) {
     if (held.axis(axis).partial()) held = held.With(axis, AxisLayout::Broadcast());
@@ -145,13 +146,13 @@ int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
 
 LocalOp LoweredValues::Localized(OpId id) const {
   const Op& op = graph_.op(id);
-  const absl::Span<const int32_t> read = layouts_.Read(id);
+  const absl::Span<const LayoutId> read = layouts_.Read(id);
   LocalOp local;
   local.inputs.reserve(op.inputs.size());
   local.outputs.reserve(op.outputs.size());
   absl::InlinedVector<Region, 4> input_regions, output_regions;
   bool everywhere = true;
-  const auto add = [&](ValueId value, int32_t layout, std::vector<TensorType>& types,
+  const auto add = [&](ValueId value, LayoutId layout, std::vector<TensorType>& types,
                        absl::InlinedVector<Region, 4>& regions) {
     const TensorType& type = graph_.value(value).type;
     types.push_back({type.dtype, layouts_.LocalShapeOf(value, layout)});
@@ -176,7 +177,7 @@ LocalOp LoweredValues::Localized(OpId id) const {
 absl::Status LoweredValues::CheckOutputs(OpId id) const {
   const Op& op = graph_.op(id);
   for (const ValueId output : op.outputs) {
-    const int32_t layout = layouts_.Made(output);
+    const LayoutId layout = layouts_.Made(output);
     if (layout == ValueLayouts::kBroadcast) continue;
     const absl::Status fits = CheckLayout(layouts_.layout(layout), graph_.value(output).type.shape,
                                           builder_.program().mesh);
@@ -191,12 +192,12 @@ absl::Status LoweredValues::CheckOutputs(OpId id) const {
 
 // --- Making values -------------------------------------------------------------------------------
 
-void LoweredValues::Set(ValueId id, int32_t value) {
+void LoweredValues::Set(ValueId id, ProgramValueId value) {
   made_[id] = value;
   if (results_.contains(id)) builder_.Keep(value);
 }
 
-FlatLowering::Member LoweredValues::FlatMember(ValueId id, int32_t layout) {
+FlatLowering::Member LoweredValues::FlatMember(ValueId id, LayoutId layout) {
   const Value& value = graph_.value(id);
   return {value.path, catalogue_.Realize(value.type.dtype), value.role, PartOf(id, layout)};
 }
@@ -208,7 +209,7 @@ void LoweredValues::Begin(Phase phase, int32_t micro_batch) {
 }
 
 void LoweredValues::AddInput(ValueId id) {
-  const int32_t layout = layouts_.Made(id);
+  const LayoutId layout = layouts_.Made(id);
   const Value& value = graph_.value(id);
   if (layouts_.flat(layout)) {
     Set(id, flat_.AddState(FlatMember(id, layout), *layouts_.PositionOf(id), /*updated=*/false));
@@ -217,8 +218,8 @@ void LoweredValues::AddInput(ValueId id) {
   }
 }
 
-int32_t LoweredValues::AddOutput(ValueId id) {
-  const int32_t layout = layouts_.Made(id);
+ProgramValueId LoweredValues::AddOutput(ValueId id) {
+  const LayoutId layout = layouts_.Made(id);
   const Value& value = graph_.value(id);
   if (!layouts_.flat(layout)) {
     Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
@@ -232,9 +233,9 @@ int32_t LoweredValues::AddOutput(ValueId id) {
   return made_[id];
 }
 
-absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) {
+absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::View(OpId id, ProgramValueId base) {
   const auto [it, inserted] = views_.try_emplace({id, base});
-  std::vector<int32_t>& made = it->second;
+  std::vector<ProgramValueId>& made = it->second;
   if (!inserted) return made;
   const Op& op = graph_.op(id);
   const LocalOp local = Localized(id);
@@ -249,7 +250,7 @@ absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) 
       TESSERA_CHECK(placement.has_value()) << op.path;
     }
     const ValueId value = op.outputs[i];
-    const int32_t layout = layouts_.Made(value);
+    const LayoutId layout = layouts_.Made(value);
     made.push_back(builder_.AddView(graph_.value(value).path, LocalType(value, layout), base,
                                     *placement, graph_.value(value).role, PartOf(value, layout)));
   }
@@ -258,8 +259,8 @@ absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) 
 
 absl::Status LoweredValues::AddViews(OpId id) {
   const Op& op = graph_.op(id);
-  ASSIGN_OR_RETURN(const int32_t base, In(op.inputs[0], layouts_.Read(id)[0]));
-  ASSIGN_OR_RETURN(const std::vector<int32_t> views, View(id, base));
+  ASSIGN_OR_RETURN(const ProgramValueId base, In(op.inputs[0], layouts_.Read(id)[0]));
+  ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, View(id, base));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     Set(op.outputs[i], views[i]);
     if (Repeats(op.inputs[0])) repeated_views_[op.outputs[i]] = base;
@@ -291,37 +292,37 @@ absl::string_view LoweredValues::StreamOf(ValueId id) const {
   return graph_.value(id).complete_gradient_of == kNone ? kActivationStream : kGradientStream;
 }
 
-absl::StatusOr<std::vector<int32_t>> LoweredValues::InputsOf(OpId id) {
+absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::InputsOf(OpId id) {
   const Op& op = graph_.op(id);
-  std::vector<int32_t> inputs;
+  std::vector<ProgramValueId> inputs;
   inputs.reserve(op.inputs.size());
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layouts_.Read(id)[i]));
+    ASSIGN_OR_RETURN(const ProgramValueId input, In(op.inputs[i], layouts_.Read(id)[i]));
     inputs.push_back(input);
   }
   RETURN_IF_ERROR(GatherBeforeUpdate(id));
   return inputs;
 }
 
-absl::StatusOr<int32_t> LoweredValues::MadeNow(ValueId id) {
+absl::StatusOr<ProgramValueId> LoweredValues::MadeNow(ValueId id) {
   const auto view = repeated_views_.find(id);
   if (view == repeated_views_.end()) return made_[id];
   const Value& value = graph_.value(id);
   const OpId op = value.producer;
-  const int32_t first_base = view->second;
-  ASSIGN_OR_RETURN(const int32_t base, In(graph_.op(op).inputs[0], layouts_.Read(op)[0]));
+  const ProgramValueId first_base = view->second;
+  ASSIGN_OR_RETURN(const ProgramValueId base, In(graph_.op(op).inputs[0], layouts_.Read(op)[0]));
   if (base == first_base) return made_[id];
-  ASSIGN_OR_RETURN(const std::vector<int32_t> views, View(op, base));
+  ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, View(op, base));
   return views[value.output_index];
 }
 
-absl::StatusOr<int32_t> LoweredValues::In(ValueId id, int32_t layout) {
+absl::StatusOr<ProgramValueId> LoweredValues::In(ValueId id, LayoutId layout) {
   if (layout == layouts_.Made(id)) return MadeNow(id);
   const std::vector<Arrangement>& known = arranged_[id];
   for (const Arrangement& other : known) {
     if (other.layout == layout && other.period == PeriodOf(id)) return other.value;
   }
-  const absl::StatusOr<int32_t> value = Redistributed(id, layout);
+  const absl::StatusOr<ProgramValueId> value = Redistributed(id, layout);
   if (absl::IsInvalidArgument(value.status())) return Unreadable(id, value.status());
   RETURN_IF_ERROR(value.status());
   arranged_[id].push_back({layout, PeriodOf(id), *value});
@@ -340,12 +341,12 @@ absl::Status LoweredValues::Unreadable(ValueId id, const absl::Status& status) c
                    "; choose another layout for ", makers, " or for the operators that read it"));
 }
 
-absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout) {
+absl::StatusOr<ProgramValueId> LoweredValues::Redistributed(ValueId id, LayoutId layout) {
   if (layouts_.flat(layout)) return AsFlat(id, layout);
   const PartRule tensor = TensorOf(id);
   const MeshLayout to = layouts_.layout(layout);
-  int32_t from = layouts_.Made(id);
-  ASSIGN_OR_RETURN(int32_t value, MadeNow(id));
+  LayoutId from = layouts_.Made(id);
+  ASSIGN_OR_RETURN(ProgramValueId value, MadeNow(id));
   if (layouts_.flat(from)) {
     from = layouts_.Enter(layouts_.layout(from));
     if (from != layout) {
@@ -369,7 +370,7 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
   return redistributor_.Redistribute(value, tensor, layouts_.layout(from), to, StreamOf(id));
 }
 
-bool LoweredValues::Completes(int32_t from, int32_t to) const {
+bool LoweredValues::Completes(LayoutId from, LayoutId to) const {
   const MeshLayout& before = layouts_.layout(from);
   const MeshLayout& after = layouts_.layout(to);
   for (int axis = 0; axis < before.num_axes(); ++axis) {
@@ -382,7 +383,7 @@ absl::Status LoweredValues::Complete(ValueId id) {
   if (reads_.empty()) return absl::OkStatus();
   const bool flat = layouts_.flat(layouts_.Made(id));
   bool reduced_in_group = false;
-  for (const int32_t layout : reads_[id]) {
+  for (const LayoutId layout : reads_[id]) {
     if (layouts_.flat(layout) && IsReducedInGroup(id)) {
       reduced_in_group = true;
     } else if ((layouts_.flat(layout) && !flat) || Completes(layouts_.Made(id), layout)) {

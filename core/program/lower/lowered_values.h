@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/ids/table.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/program/kernels/kernel_chooser.h"
 #include "core/program/lower/flat_storage.h"
@@ -36,19 +37,19 @@ class LoweredValues {
  public:
   // `needed[op]` says whether an op is lowered. The finder may be null if there is no mesh.
   LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
-                const std::vector<bool>& needed, RedistributionFinder* finder,
+                const Table<OpId, bool>& needed, RedistributionFinder* finder,
                 const KernelCatalogue& catalogue, ProgramBuilder* builder);
 
   const ValueLayouts& layouts() const { return layouts_; }
   // Returns the value in the layout in which it is made, or kNone if it was not added yet.
-  int32_t Made(ValueId id) const { return made_[id]; }
+  ProgramValueId Made(ValueId id) const { return made_[id]; }
 
   // Ops that are lowered after this call belong to this phase and micro-batch.
   void Begin(Phase phase, int32_t micro_batch);
   // Adds an input, or the input value of a state.
   void AddInput(ValueId id);
   // Adds the value that an op writes.
-  int32_t AddOutput(ValueId id);
+  ProgramValueId AddOutput(ValueId id);
   // Adds the outputs of an op whose outputs are views.
   absl::Status AddViews(OpId id);
   // Returns whether an op works on this rank's elements of a flat group: it casts one of the
@@ -63,9 +64,9 @@ class LoweredValues {
 
   // Returns a value in the layout with this number. It is redistributed from the layout that is
   // cheapest to start from, among those in which the value exists already.
-  absl::StatusOr<int32_t> In(ValueId id, int32_t layout);
+  absl::StatusOr<ProgramValueId> In(ValueId id, LayoutId layout);
   // Returns the values that an op reads.
-  absl::StatusOr<std::vector<int32_t>> InputsOf(OpId id);
+  absl::StatusOr<std::vector<ProgramValueId>> InputsOf(OpId id);
   LocalOp Localized(OpId id) const;
   // Returns whether there are values in the layouts in which the op makes its outputs: along two
   // axes, a value can only be partial in the same way. InvalidArgument names the op.
@@ -74,9 +75,9 @@ class LoweredValues {
  private:
   // A value in another layout than the one in which it is made.
   struct Arrangement {
-    int32_t layout;
+    LayoutId layout;
     int period;
-    int32_t value;
+    ProgramValueId value;
   };
   // The gradients of a flat group in one micro-batch, or in the step.
   struct Gradients {
@@ -91,15 +92,15 @@ class LoweredValues {
   // read as one, it is reduced with the gradients of the other members.
   bool IsReducedInGroup(ValueId id) const;
 
-  void ListReads(const std::vector<bool>& needed);
-  void Set(ValueId id, int32_t value);
-  TensorType LocalType(ValueId id, int32_t layout) const;
+  void ListReads(const Table<OpId, bool>& needed);
+  void Set(ValueId id, ProgramValueId value);
+  TensorType LocalType(ValueId id, LayoutId layout) const;
   // Returns the elements of a value that all ranks together hold: all of it, or, for an input or a
   // slice, a part of the recorded tensor.
   PartRule TensorOf(ValueId id) const;
-  int32_t PartOf(ValueId id, int32_t layout);
+  PartId PartOf(ValueId id, LayoutId layout);
   // Returns the properties of a value as a member of a flat group, in `layout`.
-  FlatLowering::Member FlatMember(ValueId id, int32_t layout);
+  FlatLowering::Member FlatMember(ValueId id, LayoutId layout);
 
   bool IsParameter(ValueId id) const;
   // Returns whether the value is a parameter (or a cast of one), or a view of a parameter. Such a
@@ -110,28 +111,28 @@ class LoweredValues {
   // Returns the period for which a value is brought to another layout.
   int PeriodOf(ValueId id) const;
   absl::string_view StreamOf(ValueId id) const;
-  bool Completes(int32_t from, int32_t to) const;
+  bool Completes(LayoutId from, LayoutId to) const;
 
   // Returns the value in its own layout, for readers of the current period.
-  absl::StatusOr<int32_t> MadeNow(ValueId id);
-  absl::StatusOr<std::vector<int32_t>> View(OpId id, int32_t base);
-  absl::StatusOr<int32_t> Redistributed(ValueId id, int32_t layout);
+  absl::StatusOr<ProgramValueId> MadeNow(ValueId id);
+  absl::StatusOr<std::vector<ProgramValueId>> View(OpId id, ProgramValueId base);
+  absl::StatusOr<ProgramValueId> Redistributed(ValueId id, LayoutId layout);
   // If an op updates a member of a flat group, gathers what later ops read of the group's previous
   // states. An update of one member may overwrite the array of all.
   absl::Status GatherBeforeUpdate(OpId id);
   // Returns a value as a member of its flat group, in `layout`.
-  absl::StatusOr<int32_t> AsFlat(ValueId id, int32_t layout);
+  absl::StatusOr<ProgramValueId> AsFlat(ValueId id, LayoutId layout);
   // Returns the error for a value that cannot be brought to the layout in which it is read.
   absl::Status Unreadable(ValueId id, const absl::Status& status) const;
   // A value as a member of a flat group.
   struct FlatValue {
-    int32_t layout;
-    int32_t value;
+    LayoutId layout;
+    ProgramValueId value;
   };
   // Sums a member of a flat group over axes over which all of them are partial.
-  absl::StatusOr<int32_t> SumFlat(ValueId id, const FlatValue& from, int32_t layout);
+  absl::StatusOr<ProgramValueId> SumFlat(ValueId id, const FlatValue& from, LayoutId layout);
   // Returns whether a value exists in a layout in which it is a member of a flat group.
-  bool HasFlat(ValueId id, int32_t layout);
+  bool HasFlat(ValueId id, LayoutId layout);
   absl::Status ReduceGradients(int group, const Gradients& reduced_now);
 
   const Graph& graph_;
@@ -145,17 +146,18 @@ class LoweredValues {
   // unless its group is gathered once for the step. `period_` is the current one.
   absl::flat_hash_map<std::pair<Phase, int32_t>, int> periods_;
   int period_ = 0;
-  absl::flat_hash_set<ValueId> results_;     // outputs, updated states
-  absl::flat_hash_set<ValueId> updated_;     // updated values of states
-  std::vector<bool> is_part_;                // by ValueId: part of a recorded tensor in time
-  std::vector<int32_t> made_;                // by ValueId
-  std::vector<std::vector<int32_t>> reads_;  // by ValueId: the other layouts in which it is read
+  absl::flat_hash_set<ValueId> results_;  // outputs, updated states
+  absl::flat_hash_set<ValueId> updated_;  // updated values of states
+  Table<ValueId, bool> is_part_;          // part of a recorded tensor in time
+  Table<ValueId, ProgramValueId> made_;
+  Table<ValueId, std::vector<LayoutId>> reads_;  // the other layouts in which it is read
   absl::flat_hash_map<ValueId, std::vector<Arrangement>> arranged_;
-  absl::flat_hash_map<ValueId, int32_t> repeated_views_;  // the value that it views
-  absl::flat_hash_map<std::pair<OpId, int32_t>, std::vector<int32_t>> views_;  // by op and base
+  absl::flat_hash_map<ValueId, ProgramValueId> repeated_views_;  // the value that it views
+  absl::flat_hash_map<std::pair<OpId, ProgramValueId>, std::vector<ProgramValueId>>
+      views_;  // by op and base
   absl::flat_hash_map<GroupPart, Gradients> gradients_;
   // By group: the states that the update reads in full, and the layouts in which it reads them.
-  absl::flat_hash_map<int, std::vector<std::pair<ValueId, int32_t>>> gathered_in_update_;
+  absl::flat_hash_map<int, std::vector<std::pair<ValueId, LayoutId>>> gathered_in_update_;
   std::vector<int32_t> last_micro_batch_;  // by group; kNone: its gradients are not reduced
   absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: ops for AddOnGroup()
 };

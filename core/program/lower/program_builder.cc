@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/ops/operator_list.h"
 #include "core/program/kernels/copy_instruction.h"
 #include "core/status/status_macros.h"
@@ -22,15 +23,15 @@ void ProgramBuilder::Reserve(size_t instructions, size_t values) {
   program_.buffers.reserve(values);
 }
 
-int32_t ProgramBuilder::AddValue(ProgramValue value) {
-  program_.values.push_back(std::move(value));
+ProgramValueId ProgramBuilder::AddValue(ProgramValue value) {
   producer_.push_back(kNone);
   row_major_.push_back(false);
   kept_.push_back(false);
-  return static_cast<int32_t>(program_.values.size()) - 1;
+  return program_.values.push_back(std::move(value));
 }
 
-int32_t ProgramBuilder::AddTensor(std::string path, TensorType type, Role role, int32_t part) {
+ProgramValueId ProgramBuilder::AddTensor(std::string path, TensorType type, Role role,
+                                         PartId part) {
   Buffer buffer;
   buffer.path = path;
   buffer.bytes = NumBytes(type);
@@ -40,19 +41,18 @@ int32_t ProgramBuilder::AddTensor(std::string path, TensorType type, Role role, 
   value.type = std::move(type);
   value.role = role;
   value.part = part;
-  value.buffer = static_cast<int32_t>(program_.buffers.size());
-  program_.buffers.push_back(std::move(buffer));
+  value.buffer = program_.buffers.push_back(std::move(buffer));
   return AddValue(std::move(value));
 }
 
-int32_t ProgramBuilder::AddOver(int32_t tensor, std::string path) {
+ProgramValueId ProgramBuilder::AddOver(ProgramValueId tensor, std::string path) {
   ProgramValue value = program_.values[tensor];
   value.path = std::move(path);
   return AddValue(std::move(value));
 }
 
-int32_t ProgramBuilder::AddView(std::string path, TensorType type, int32_t base,
-                                const ViewPlacement& placement, Role role, int32_t part) {
+ProgramValueId ProgramBuilder::AddView(std::string path, TensorType type, ProgramValueId base,
+                                       const ViewPlacement& placement, Role role, PartId part) {
   const ProgramValue& b = program_.values[base];
   ProgramValue view;
   view.path = std::move(path);
@@ -65,30 +65,30 @@ int32_t ProgramBuilder::AddView(std::string path, TensorType type, int32_t base,
   view.within = Root(base);
   if (IsSlice(base)) view.sliced_from = base;
   if (IsViewOfSlice(base)) view.sliced_from = b.sliced_from;
-  const int32_t root = view.within;
-  const int32_t id = AddValue(std::move(view));
+  const ProgramValueId root = view.within;
+  const ProgramValueId id = AddValue(std::move(view));
   views_[root].push_back(id);
   return id;
 }
 
-bool ProgramBuilder::IsViewOfSlice(int32_t id) const {
-  const int32_t base = program_.values[id].sliced_from;
+bool ProgramBuilder::IsViewOfSlice(ProgramValueId id) const {
+  const ProgramValueId base = program_.values[id].sliced_from;
   return base != kNone && program_.values[base].sliced_from != kNone;
 }
 
-bool ProgramBuilder::IsSlice(int32_t id) const {
+bool ProgramBuilder::IsSlice(ProgramValueId id) const {
   return program_.values[id].sliced_from != kNone && !IsViewOfSlice(id);
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::Slice(std::string path, TensorType type, int32_t base,
-                                              int32_t part) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::Slice(std::string path, TensorType type,
+                                                     ProgramValueId base, PartId part) {
   if (IsViewOfSlice(base)) {
     ASSIGN_OR_RETURN(base, SharedCopy(base));
   }
   ASSIGN_OR_RETURN(base, Padded(base));
   const Strides strides = program_.values[base].strides;
   const Role role = program_.values[base].role;
-  const int32_t id =
+  const ProgramValueId id =
       AddView(std::move(path), std::move(type), base, ViewPlacement{0, strides}, role, part);
   ProgramValue& slice = program_.values[id];
   // A slice of a slice begins at the start of its own part within the base.
@@ -97,32 +97,32 @@ absl::StatusOr<int32_t> ProgramBuilder::Slice(std::string path, TensorType type,
   return id;
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::FlatSlice(std::string path, int32_t base,
-                                                  const FlatRule& flat, int32_t part) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::FlatSlice(std::string path, ProgramValueId base,
+                                                         const FlatRule& flat, PartId part) {
   ASSIGN_OR_RETURN(base, Unsliced(base));
   ASSIGN_OR_RETURN(base, Unstrided(base));
   const TensorType type = {program_.values[base].type.dtype, {flat.LocalElements()}};
   const Role role = program_.values[base].role;
-  const int32_t id = AddView(std::move(path), type, base, ViewPlacement{0, Strides{1}}, role, part);
+  const ProgramValueId id =
+      AddView(std::move(path), type, base, ViewPlacement{0, Strides{1}}, role, part);
   program_.values[id].flat = EnterFlat(flat);
   program_.values[id].sliced_from = base;
   return id;
 }
 
-int32_t ProgramBuilder::StreamOf(absl::string_view name) {
-  std::vector<std::string>& streams = program_.streams;
+StreamId ProgramBuilder::StreamOf(absl::string_view name) {
+  Table<StreamId, std::string>& streams = program_.streams;
   const auto found = std::find(streams.begin(), streams.end(), name);
-  const int32_t stream = static_cast<int32_t>(found - streams.begin());
-  if (found == streams.end()) streams.emplace_back(name.data(), name.size());
-  return stream;
+  if (found == streams.end()) return streams.push_back(std::string(name.data(), name.size()));
+  return streams.IdOf(found);
 }
 
 void ProgramBuilder::Emit(Instruction instruction) {
-  const int32_t index = static_cast<int32_t>(program_.instructions.size());
+  const InstructionId index = program_.instructions.end_id();
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     if (!TakesStrides(instruction, static_cast<int>(i))) row_major_[instruction.inputs[i]] = true;
   }
-  for (int32_t output : instruction.outputs) producer_[output] = index;
+  for (ProgramValueId output : instruction.outputs) producer_[output] = index;
   program_.instructions.push_back(std::move(instruction));
 }
 
@@ -137,7 +137,7 @@ absl::Status ProgramBuilder::EmitKernel(KernelWork work, Instruction instruction
     }
   }
   for (size_t i = 0; i < instruction.outputs.size(); ++i) {
-    const int32_t output = instruction.outputs[i];
+    const ProgramValueId output = instruction.outputs[i];
     if (!kernel.StridedOutput(static_cast<int>(i)) && Ragged(output)) {
       program_.values[output].packed = true;
     }
@@ -146,15 +146,15 @@ absl::Status ProgramBuilder::EmitKernel(KernelWork work, Instruction instruction
   return absl::OkStatus();
 }
 
-absl::Status ProgramBuilder::EmitCopy(int32_t source, int32_t target) {
+absl::Status ProgramBuilder::EmitCopy(ProgramValueId source, ProgramValueId target) {
   ASSIGN_OR_RETURN(Instruction copy, CopyInstruction(program_, kernels_, source, target, phase_));
   Emit(std::move(copy));
   return absl::OkStatus();
 }
 
 absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
-                                            absl::string_view stream, int32_t input,
-                                            int32_t output) {
+                                            absl::string_view stream, ProgramValueId input,
+                                            ProgramValueId output) {
   program_.values[output].gradient_of = program_.values[input].gradient_of;
   ASSIGN_OR_RETURN(input, Unsliced(input));
   ASSIGN_OR_RETURN(input, Padded(input));
@@ -171,12 +171,12 @@ absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::EmitFill(const std::string& path, const TensorType& type,
-                                                 double value) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::EmitFill(const std::string& path,
+                                                        const TensorType& type, double value) {
   Instruction instruction;
   instruction.path = path;
   instruction.cost.bytes = static_cast<double>(NumBytes(type));
-  const int32_t filled = AddTensor(path, type, Role::kActivation, kNone);
+  const ProgramValueId filled = AddTensor(path, type, Role::kActivation, kNone);
   instruction.outputs = {filled};
   const std::vector<int64_t> shape(type.shape.begin(), type.shape.end());
   RETURN_IF_ERROR(EmitKernel({"fill", {{"shape", shape}, {"dtype", type.dtype}, {"value", value}}},
@@ -184,27 +184,27 @@ absl::StatusOr<int32_t> ProgramBuilder::EmitFill(const std::string& path, const 
   return filled;
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::Copy(int32_t id) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::Copy(ProgramValueId id) {
   const ProgramValue& value = program_.values[id];
-  const int32_t copy =
+  const ProgramValueId copy =
       AddTensor(absl::StrCat(value.path, ".copy"), value.type, value.role, value.part);
   RETURN_IF_ERROR(EmitCopy(id, copy));
   return copy;
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::SharedCopy(int32_t id, bool packed) {
-  const std::pair<int32_t, bool> key = {id, packed};
+absl::StatusOr<ProgramValueId> ProgramBuilder::SharedCopy(ProgramValueId id, bool packed) {
+  const std::pair<ProgramValueId, bool> key = {id, packed};
   if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
   const ProgramValue& value = program_.values[id];
-  const int32_t copy = AddTensor(absl::StrCat(value.path, packed ? ".packed" : ".copy"), value.type,
-                                 value.role, value.part);
+  const ProgramValueId copy = AddTensor(absl::StrCat(value.path, packed ? ".packed" : ".copy"),
+                                        value.type, value.role, value.part);
   program_.values[copy].packed = packed;
   RETURN_IF_ERROR(EmitCopy(id, copy));
   copies_[key] = copy;
   return copy;
 }
 
-bool ProgramBuilder::Ragged(int32_t id) {
+bool ProgramBuilder::Ragged(ProgramValueId id) {
   const ProgramValue& value = program_.values[id];
   if (value.part == kNone || value.flat != kNone) return false;
   const auto [it, inserted] = ragged_.try_emplace(value.part, false);
@@ -212,55 +212,57 @@ bool ProgramBuilder::Ragged(int32_t id) {
   return it->second;
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::Unstrided(int32_t id) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::Unstrided(ProgramValueId id) {
   if (program_.values[id].packed || !Ragged(id)) return RowMajor(id);
   return SharedCopy(id, /*packed=*/true);
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::RowMajor(int32_t id) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::RowMajor(ProgramValueId id) {
   const ProgramValue& value = program_.values[id];
   if (IsRowMajor(value.type.shape, value.strides)) return id;
   return SharedCopy(id);
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::Padded(int32_t id) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::Padded(ProgramValueId id) {
   return program_.values[id].packed ? SharedCopy(id) : id;
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::Unsliced(int32_t id) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::Unsliced(ProgramValueId id) {
   return program_.values[id].sliced_from == kNone ? id : SharedCopy(id);
 }
 
-absl::Status ProgramBuilder::PutInto(int32_t assembled, int32_t part,
+absl::Status ProgramBuilder::PutInto(ProgramValueId assembled, ProgramValueId part,
                                      const ViewPlacement& placement, const std::string& path) {
   if (MoveInto(assembled, part, placement)) return absl::OkStatus();
   const ProgramValue& value = program_.values[part];
-  const int32_t target =
+  const ProgramValueId target =
       AddView(path, value.type, assembled, placement, program_.values[assembled].role, value.part);
   return EmitCopy(part, target);
 }
 
-int32_t ProgramBuilder::AddPackedView(std::string path, const TensorType& type, int32_t base,
-                                      int64_t offset, Role role, int32_t part) {
-  const int32_t view =
+ProgramValueId ProgramBuilder::AddPackedView(std::string path, const TensorType& type,
+                                             ProgramValueId base, int64_t offset, Role role,
+                                             PartId part) {
+  const ProgramValueId view =
       AddView(std::move(path), type, base, {offset, RowMajorStrides(type.shape)}, role, part);
   program_.values[view].packed = Ragged(view);
   return view;
 }
 
-absl::Status ProgramBuilder::PutPacked(int32_t assembled, int32_t part, int64_t offset,
-                                       const std::string& path) {
+absl::Status ProgramBuilder::PutPacked(ProgramValueId assembled, ProgramValueId part,
+                                       int64_t offset, const std::string& path) {
   const ProgramValue& value = program_.values[part];
   if (!Ragged(part)) {
     return PutInto(assembled, part, {offset, RowMajorStrides(value.type.shape)}, path);
   }
-  const int32_t target = AddPackedView(path, value.type, assembled, offset,
-                                       program_.values[assembled].role, value.part);
+  const ProgramValueId target = AddPackedView(path, value.type, assembled, offset,
+                                              program_.values[assembled].role, value.part);
   return EmitCopy(part, target);
 }
 
-bool ProgramBuilder::MoveInto(int32_t assembled, int32_t part, const ViewPlacement& placement) {
-  const int32_t root = Root(part);
+bool ProgramBuilder::MoveInto(ProgramValueId assembled, ProgramValueId part,
+                              const ViewPlacement& placement) {
+  const ProgramValueId root = Root(part);
   if (producer_[root] == kNone || kept_[root]) return false;
   if (program_.values[root].packed || program_.values[part].packed) return false;
   const std::optional<std::vector<Moved>> moved = MovedStrides(root, part, placement.strides);
@@ -283,7 +285,7 @@ bool ProgramBuilder::MoveInto(int32_t assembled, int32_t part, const ViewPlaceme
 }
 
 std::optional<std::vector<ProgramBuilder::Moved>> ProgramBuilder::MovedStrides(
-    int32_t root, int32_t part, const Strides& strides) const {
+    ProgramValueId root, ProgramValueId part, const Strides& strides) const {
   if (!CoversRoot(part)) return std::nullopt;
   const std::optional<Strides> root_strides = Reshaped(part, strides, root);
   if (!root_strides.has_value()) return std::nullopt;
@@ -291,7 +293,7 @@ std::optional<std::vector<ProgramBuilder::Moved>> ProgramBuilder::MovedStrides(
   std::vector<Moved> moved = {{root, *root_strides}};
   const auto views = views_.find(root);
   if (views == views_.end()) return moved;
-  for (int32_t view : views->second) {
+  for (ProgramValueId view : views->second) {
     if (row_major) {
       moved.push_back({view, program_.values[view].strides});
       continue;
@@ -304,7 +306,7 @@ std::optional<std::vector<ProgramBuilder::Moved>> ProgramBuilder::MovedStrides(
   return moved;
 }
 
-bool ProgramBuilder::CoversRoot(int32_t id) const {
+bool ProgramBuilder::CoversRoot(ProgramValueId id) const {
   const ProgramValue& value = program_.values[id];
   const ProgramValue& root = program_.values[Root(id)];
   return value.sliced_from == kNone && value.offset == root.offset &&
@@ -312,8 +314,8 @@ bool ProgramBuilder::CoversRoot(int32_t id) const {
          NumElements(value.type.shape) == NumElements(root.type.shape);
 }
 
-std::optional<Strides> ProgramBuilder::Reshaped(int32_t from, const Strides& strides,
-                                                int32_t to) const {
+std::optional<Strides> ProgramBuilder::Reshaped(ProgramValueId from, const Strides& strides,
+                                                ProgramValueId to) const {
   const TensorType& type = program_.values[from].type;
   const TensorType& reshaped = program_.values[to].type;
   if (type == reshaped) return strides;
@@ -330,7 +332,7 @@ bool ProgramBuilder::TakesStrides(const Instruction& instruction, int input) con
          program_.KernelOf(instruction).kernel->StridedInput(input);
 }
 
-bool ProgramBuilder::AllowsStrides(int32_t id) const {
+bool ProgramBuilder::AllowsStrides(ProgramValueId id) const {
   if (producer_[id] != kNone) {
     const Instruction& producer = program_.instructions[producer_[id]];
     if (producer.kind != InstructionKind::kKernel) return false;

@@ -12,7 +12,7 @@ ValueLayouts::ValueLayouts(const Graph& graph) : graph_(graph) {
   stored_.assign(graph.states().size(), kBroadcast);
   first_read_ = {0};
   for (const Op& op : graph.ops()) {
-    first_read_.push_back(first_read_.back() + static_cast<int32_t>(op.inputs.size()));
+    first_read_.push_back(first_read_.back() + op.inputs.size());
   }
   read_.assign(first_read_.back(), kBroadcast);
 }
@@ -51,11 +51,11 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
     if (state.input != kNone) positions_[state.input] = position;
     positions_[state.updated] = position;
   }
-  for (size_t id = 0; id < positions_.size(); ++id) {
+  for (const ValueId id : positions_.ids()) {
     const ValueId parameter = graph_.values()[id].complete_gradient_of;
     if (parameter != kNone && positions_[id] == nullptr) positions_[id] = positions_[parameter];
   }
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const Op& op = graph_.ops()[id];
     for (ValueId input : op.inputs) {
       if (positions_[input] == nullptr) continue;
@@ -89,8 +89,8 @@ bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const
 }
 
 template <typename LayoutOf>
-int32_t ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses,
-                                   const LayoutOf& layout_of) {
+LayoutId ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses,
+                                    const LayoutOf& layout_of) {
   // A use says nothing of which axis is the outer split. On a range of a flat group it is that of
   // the member.
   const bool flat = UsedFlat(value, uses);
@@ -105,14 +105,14 @@ int32_t ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses
 
 void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
   first_read_ = {0};
-  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+  for (const OpId id : graph_.ops().ids()) {
     const Op& op = graph_.ops()[id];
     const std::vector<AxisUse>& uses = layouts.ops[id];
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       read_.push_back(
           EnterOperand(op.inputs[i], uses, [i](const Signature& s) { return s.inputs[i]; }));
     }
-    first_read_.push_back(static_cast<int32_t>(read_.size()));
+    first_read_.push_back(read_.size());
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       made_[op.outputs[i]] =
           EnterOperand(op.outputs[i], uses, [i](const Signature& s) { return s.outputs[i]; });
@@ -120,17 +120,17 @@ void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
   }
 }
 
-int32_t ValueLayouts::Enter(MeshLayout layout, bool flat) {
+LayoutId ValueLayouts::Enter(MeshLayout layout, bool flat) {
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
     if (mesh_.axis(axis).size == 1) layout = layout.With(axis, AxisLayout::Broadcast());
   }
-  const auto [it, inserted] = numbers_.try_emplace(ValueLayout{std::move(layout), flat},
-                                                   static_cast<int32_t>(layouts_.size()));
+  const auto [it, inserted] =
+      ids_.try_emplace(ValueLayout{std::move(layout), flat}, layouts_.end_id());
   if (inserted) layouts_.push_back(it->first);
   return it->second;
 }
 
-Shape ValueLayouts::LocalShapeOf(ValueId value, int32_t layout) const {
+Shape ValueLayouts::LocalShapeOf(ValueId value, LayoutId layout) const {
   const Shape& global = graph_.value(value).type.shape;
   if (layout == kBroadcast) return global;
   if (!flat(layout)) return LocalShape(layouts_[layout].layout, global, mesh_);

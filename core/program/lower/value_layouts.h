@@ -9,6 +9,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
+#include "core/ids/id.h"
+#include "core/ids/table.h"
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
 #include "core/plan/layouts/graph_layouts.h"
@@ -32,32 +34,34 @@ struct ValueLayout {
   }
 };
 
-// The layouts of all values of a Graph. Each distinct layout has a number. A mesh axis with one
+using LayoutId = Id<ValueLayout>;
+
+// The layouts of all values of a Graph. Each distinct layout has an id. A mesh axis with one
 // rank is B in all of them. Thread safety: const methods may run concurrently.
 class ValueLayouts {
  public:
-  static constexpr int32_t kBroadcast = 0;
+  static constexpr LayoutId kBroadcast{0};
 
   // All values are B, on one rank without a mesh.
   explicit ValueLayouts(const Graph& graph);
   ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
                const LayoutDecisions& decisions, const FlatStorage& storage);
 
-  const MeshLayout& layout(int32_t number) const { return layouts_[number].layout; }
-  bool flat(int32_t number) const { return layouts_[number].flat; }
-  // Returns the number of a layout, which is added if it is new.
-  int32_t Enter(MeshLayout layout, bool flat = false);
+  const MeshLayout& layout(LayoutId layout) const { return layouts_[layout].layout; }
+  bool flat(LayoutId layout) const { return layouts_[layout].flat; }
+  // Returns the id of a layout, which is added if it is new.
+  LayoutId Enter(MeshLayout layout, bool flat = false);
 
   // Returns the layout in which a value is made; for an input or a state's input value, the layout
   // in which it is stored.
-  int32_t Made(ValueId value) const { return made_[value]; }
+  LayoutId Made(ValueId value) const { return made_[value]; }
   // Returns the layouts in which an op reads its inputs.
-  absl::Span<const int32_t> Read(OpId op) const {
+  absl::Span<const LayoutId> Read(OpId op) const {
     return absl::MakeConstSpan(read_).subspan(first_read_[op],
                                               first_read_[op + 1] - first_read_[op]);
   }
   // Returns the layout in which state i is stored from step to step.
-  int32_t Stored(size_t i) const { return stored_[i]; }
+  LayoutId Stored(size_t i) const { return stored_[i]; }
 
   // Returns the position of a flat value in its group. Flat values are states, gradients of
   // parameters, and values that are computed from them element by element. nullptr for any other
@@ -67,28 +71,28 @@ class ValueLayouts {
   }
 
   // Returns the padded local shape of a value in a layout.
-  Shape LocalShapeOf(ValueId value, int32_t layout) const;
+  Shape LocalShapeOf(ValueId value, LayoutId layout) const;
 
  private:
   void ReadStores(const GraphLayouts& layouts, const LayoutDecisions& decisions);
   void FindPositions(const GraphLayouts& layouts);
   void ReadUses(const GraphLayouts& layouts);
-  // Returns the number of the layout of an operand; `layout_of` gives it for each axis of a use.
+  // Returns the id of the layout of an operand; `layout_of` gives it for each axis of a use.
   template <typename LayoutOf>
-  int32_t EnterOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
+  LayoutId EnterOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
   // Returns whether a use reads only the elements of the value's flat group that this rank holds.
   bool UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const;
 
   const Graph& graph_;
   const Mesh mesh_;
   const FlatStorage* storage_ = nullptr;
-  std::vector<ValueLayout> layouts_;
-  absl::flat_hash_map<ValueLayout, int32_t> numbers_;
-  std::vector<int32_t> made_;                   // by value
-  std::vector<const FlatPosition*> positions_;  // by value; empty without flat groups
-  std::vector<int32_t> stored_;                 // by state
-  std::vector<int32_t> read_;                   // by op and input
-  std::vector<int32_t> first_read_;             // by op: index in read_ of its first input
+  Table<LayoutId, ValueLayout> layouts_;
+  absl::flat_hash_map<ValueLayout, LayoutId> ids_;
+  Table<ValueId, LayoutId> made_;
+  Table<ValueId, const FlatPosition*> positions_;  // empty without flat groups
+  std::vector<LayoutId> stored_;                   // by state
+  std::vector<LayoutId> read_;                     // by op and input
+  Table<OpId, size_t> first_read_;                 // index in read_ of its first input
 };
 
 }  // namespace tessera

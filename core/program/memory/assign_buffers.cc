@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/program/hazards/hazards.h"
 #include "core/program/hazards/in_place.h"
 #include "core/program/hazards/waits.h"
@@ -26,7 +27,7 @@ class Assignment {
     FindLiveRanges();
     target_.assign(program_.buffers.size(), kNone);
     AssignStatesAndInputs();
-    for (int32_t i = 0; i < count(); ++i) AssignOutputs(i);
+    for (const InstructionId i : program_.instructions.ids()) AssignOutputs(i);
     for (ProgramValue& value : program_.values) {
       // A plugin may have left a value that no instruction uses without a buffer.
       if (value.buffer != kNone) value.buffer = target_[value.buffer];
@@ -41,13 +42,13 @@ class Assignment {
   }
 
  private:
-  int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
-  int32_t count() const { return static_cast<int32_t>(program_.instructions.size()); }
+  BufferId BufferOf(ProgramValueId value) const { return program_.values[value].buffer; }
+  int32_t count() const { return program_.instructions.end_id().index(); }
 
   void ShareWhatCollectivesTouch() {
     for (const Instruction& instruction : program_.instructions) {
       if (!program_.Communicates(instruction)) continue;
-      ForEachBuffer(program_, instruction, [this](int32_t buffer) {
+      ForEachBuffer(program_, instruction, [this](BufferId buffer) {
         MemorySpace& space = program_.buffers[buffer].space;
         if (space == MemorySpace::kDevice) space = MemorySpace::kShared;
       });
@@ -70,14 +71,14 @@ class Assignment {
     first_.assign(program_.buffers.size(), count());
     last_.assign(program_.buffers.size(), -1);
     writers_.assign(program_.buffers.size(), 0);
-    for (int32_t i = 0; i < count(); ++i) {
-      for (int32_t id : program_.instructions[i].outputs) {
-        first_[BufferOf(id)] = std::min(first_[BufferOf(id)], i);
-        last_[BufferOf(id)] = std::max(last_[BufferOf(id)], i);
+    for (const InstructionId i : program_.instructions.ids()) {
+      for (ProgramValueId id : program_.instructions[i].outputs) {
+        first_[BufferOf(id)] = std::min(first_[BufferOf(id)], i.index());
+        last_[BufferOf(id)] = std::max(last_[BufferOf(id)], i.index());
         ++writers_[BufferOf(id)];
       }
-      for (int32_t id : program_.instructions[i].inputs) {
-        last_[BufferOf(id)] = std::max(last_[BufferOf(id)], i);
+      for (ProgramValueId id : program_.instructions[i].inputs) {
+        last_[BufferOf(id)] = std::max(last_[BufferOf(id)], i.index());
       }
     }
     for (const NamedValue& input : program_.inputs) first_[BufferOf(input.value)] = -1;
@@ -85,7 +86,7 @@ class Assignment {
   }
 
   // Returns whether one instruction writes all of the value's buffer at once.
-  bool FillsItsBuffer(int32_t id) const {
+  bool FillsItsBuffer(ProgramValueId id) const {
     const ProgramValue& value = program_.values[id];
     return value.within == kNone && writers_[value.buffer] == 1 &&
            NumBytes(value.type) == program_.buffers[value.buffer].bytes;
@@ -108,11 +109,12 @@ class Assignment {
     const int32_t writer = first_[BufferOf(state.updated)];
     if (last_read < writer) return true;
     if (last_read > writer) return false;
-    return InPlaceAllowed(program_.instructions[writer], state.input, state.updated);
+    return InPlaceAllowed(program_.instructions[InstructionId(writer)], state.input, state.updated);
   }
 
   // Returns whether `instruction` may write `output` in exactly the bytes of `input`.
-  bool InPlaceAllowed(const Instruction& instruction, int32_t input, int32_t output) const {
+  bool InPlaceAllowed(const Instruction& instruction, ProgramValueId input,
+                      ProgramValueId output) const {
     const ProgramValue& in = program_.values[input];
     const ProgramValue& out = program_.values[output];
     // A slice begins at another address on each rank.
@@ -148,12 +150,12 @@ class Assignment {
         claimed_.insert(state.updated);
         continue;
       }
-      const int32_t target = static_cast<int32_t>(program_.values.size());
+      const ProgramValueId target = program_.values.end_id();
       ProgramValue kept = program_.values[state.updated];
       kept.path = absl::StrCat(state.path, ".kept");
       kept.role = state.role;
       kept.strides = RowMajorStrides(kept.type.shape);
-      kept.buffer = static_cast<int32_t>(program_.buffers.size());
+      kept.buffer = program_.buffers.end_id();
       kept.offset = 0;
       kept.within = kNone;
       kept.gradient_of = kNone;
@@ -174,17 +176,15 @@ class Assignment {
   }
 
   // Keeps a buffer that lowering has made. Returns its new number.
-  int32_t Keep(int32_t lowered, Category category, int32_t first, int32_t last) {
+  BufferId Keep(BufferId lowered, Category category, int32_t first, int32_t last) {
     Buffer buffer = std::move(program_.buffers[lowered]);  // its numbers stay, its path goes
     buffer.category = category;
     buffer.first = first;
     buffer.last = last;
-    assigned_.push_back(std::move(buffer));
-    target_[lowered] = static_cast<int32_t>(assigned_.size()) - 1;
-    return target_[lowered];
+    return target_[lowered] = assigned_.push_back(std::move(buffer));
   }
 
-  Category CategoryOf(int32_t tensor) const {
+  Category CategoryOf(ProgramValueId tensor) const {
     const ProgramValue& value = program_.values[tensor];
     if (value.gradient_of != kNone) return Category::kGradients;
     if (value.role == Role::kParameter) return Category::kParameters;
@@ -197,8 +197,8 @@ class Assignment {
       const Category category = state.role == Role::kParameter ? Category::kParameters
                                 : state.role == Role::kCache   ? Category::kCache
                                                                : Category::kOptimizerState;
-      const int32_t value = state.input != kNone ? state.input : state.updated;
-      int32_t buffer = target_[BufferOf(value)];
+      const ProgramValueId value = state.input != kNone ? state.input : state.updated;
+      BufferId buffer = target_[BufferOf(value)];
       if (buffer == kNone) {  // otherwise another member of its flat group has set it
         buffer = Keep(BufferOf(value), category, -1, count());
         if (program_.values[value].flat == kNone) assigned_[buffer].path = state.path;
@@ -208,18 +208,18 @@ class Assignment {
       Join(assigned_[buffer], program_.buffers[BufferOf(state.updated)]);
     }
     for (const NamedValue& input : program_.inputs) {
-      const int32_t buffer = BufferOf(input.value);
+      const BufferId buffer = BufferOf(input.value);
       Keep(buffer, Category::kInputs, -1, std::max(last_[buffer], -1));
     }
   }
 
-  void AssignOutputs(int32_t i) {
+  void AssignOutputs(InstructionId i) {
     const Instruction& instruction = program_.instructions[i];
-    for (int32_t output : instruction.outputs) {
-      const int32_t lowered = BufferOf(output);
+    for (ProgramValueId output : instruction.outputs) {
+      const BufferId lowered = BufferOf(output);
       if (target_[lowered] != kNone) continue;
       const Category category = CategoryOf(program_.TensorOf(output));
-      const int32_t reused = ReusableBuffer(instruction, output, i);
+      const BufferId reused = ReusableBuffer(instruction, output, i);
       if (reused == kNone) {
         Keep(lowered, category, first_[lowered], last_[lowered]);
         continue;
@@ -228,18 +228,20 @@ class Assignment {
       Buffer& buffer = assigned_[reused];
       Join(buffer, program_.buffers[lowered]);
       buffer.last = std::max(buffer.last, last_[lowered]);
-      if (category != buffer.CategoryAt(i)) buffer.changes.push_back({i, category});
+      if (category != buffer.CategoryAt(i.index())) buffer.changes.push_back({i.index(), category});
     }
   }
 
   // Returns the buffer of an input that nothing reads after instruction i, and that the output may
   // overwrite; kNone if there is none.
-  int32_t ReusableBuffer(const Instruction& instruction, int32_t output, int32_t i) const {
+  BufferId ReusableBuffer(const Instruction& instruction, ProgramValueId output,
+                          InstructionId i) const {
     if (!FillsItsBuffer(output)) return kNone;
-    for (int32_t input : instruction.inputs) {
-      const int32_t lowered = BufferOf(input);
-      const int32_t buffer = target_[lowered];
-      if (last_[lowered] != i || buffer == kNone || assigned_[buffer].last != i) continue;
+    for (ProgramValueId input : instruction.inputs) {
+      const BufferId lowered = BufferOf(input);
+      const BufferId buffer = target_[lowered];
+      if (last_[lowered] != i.index() || buffer == kNone || assigned_[buffer].last != i.index())
+        continue;
       const Category category = assigned_[buffer].category;
       if (assigned_[buffer].state || category == Category::kCache ||
           category == Category::kInputs ||
@@ -254,7 +256,7 @@ class Assignment {
   }
 
   void AssignWorkspaces() {
-    for (int32_t i = 0; i < count(); ++i) {
+    for (const InstructionId i : program_.instructions.ids()) {
       Instruction& instruction = program_.instructions[i];
       if (instruction.kind != InstructionKind::kKernel) continue;
       const int64_t bytes = program_.KernelOf(instruction).workspace_bytes;
@@ -263,9 +265,8 @@ class Assignment {
       buffer.path = absl::StrCat(instruction.path, ".workspace");
       buffer.bytes = bytes;
       buffer.category = Category::kWorkspace;
-      buffer.first = buffer.last = i;
-      instruction.workspace = static_cast<int32_t>(program_.buffers.size());
-      program_.buffers.push_back(std::move(buffer));
+      buffer.first = buffer.last = i.index();
+      instruction.workspace = program_.buffers.push_back(std::move(buffer));
     }
   }
 
@@ -273,12 +274,12 @@ class Assignment {
   KernelTable kernels_;
   Program& program_;
   // By buffer that lowering has made:
-  std::vector<int32_t> first_, last_;  // instructions
-  std::vector<int32_t> writers_;       // the number of its values that are written
-  std::vector<int32_t> target_;        // its number among the kept buffers
+  Table<BufferId, int32_t> first_, last_;  // the times of its first write and its last use
+  Table<BufferId, int32_t> writers_;       // the number of its values that are written
+  Table<BufferId, BufferId> target_;       // its id among the kept buffers
 
-  std::vector<Buffer> assigned_;          // the kept buffers
-  absl::flat_hash_set<int32_t> claimed_;  // values that are in a state's buffer
+  Table<BufferId, Buffer> assigned_;             // the kept buffers
+  absl::flat_hash_set<ProgramValueId> claimed_;  // values that are in a state's buffer
 };
 
 }  // namespace

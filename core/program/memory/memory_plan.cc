@@ -63,8 +63,8 @@ ArenaAddress StateLayout::AddressOf(const std::string& path) const {
 void PlanMemory(const StateLayout& states, Program& program) {
   const int64_t fence = states.fence_bytes();
   BySpace<std::vector<LiveRange>> ranges;
-  BySpace<std::vector<int32_t>> buffer_of;
-  for (size_t i = 0; i < program.buffers.size(); ++i) {
+  BySpace<std::vector<BufferId>> buffer_of;
+  for (const BufferId i : program.buffers.ids()) {
     Buffer& buffer = program.buffers[i];
     if (buffer.state) {
       const ArenaAddress address = states.AddressOf(buffer.path);
@@ -76,7 +76,7 @@ void PlanMemory(const StateLayout& states, Program& program) {
     // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
     ranges[buffer.space].push_back(
         {std::max(Align(buffer.bytes), kBufferAlignment) + 2 * fence, buffer.first, buffer.last});
-    buffer_of[buffer.space].push_back(static_cast<int32_t>(i));
+    buffer_of[buffer.space].push_back(i);
   }
   program.arenas = states.bytes();
   for (const MemorySpace space : kAllMemorySpaces) {
@@ -108,11 +108,11 @@ MemoryReport ReportMemory(const Program& program, MemorySide side) {
     if (is_on_side(space)) report.arena_bytes += program.arenas[space];
   }
   int64_t live = 0;
-  for (int32_t i = -1; i <= count; ++i) {
-    live += change[i + 1];
+  for (int32_t time = -1; time <= count; ++time) {
+    live += change[time + 1];
     if (live > report.live_bytes) {
       report.live_bytes = live;
-      report.peak_instruction = i;
+      report.peak_instruction = time;
     }
   }
   for (const Buffer& buffer : program.buffers) {

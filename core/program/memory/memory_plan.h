@@ -60,7 +60,7 @@ enum class MemorySide : uint8_t { kDevice, kHost };
 // The contents of a Program's arenas on one side at the instruction with the most live bytes.
 struct MemoryReport {
   std::array<int64_t, 7> bytes_at_peak{};  // by Category: live bytes at the peak instruction
-  int32_t peak_instruction = 0;            // the instruction with the most live bytes
+  int32_t peak_instruction = 0;            // the time with the most live bytes; see Buffer
   int64_t live_bytes = 0;                  // live at the peak, each buffer with its alignment
   int64_t arena_bytes = 0;                 // planned size of the arenas
 };

@@ -56,10 +56,10 @@ TEST(PlanMemory, AStateThatOneProgramSharesLiesInSharedMemoryInAll) {
   ASSERT_TRUE(states.Add(train).ok());
   for (Program* program : {&initialise, &train}) {
     PlanMemory(states, *program);
-    EXPECT_EQ(program->buffers[0].space, MemorySpace::kShared);
+    EXPECT_EQ(program->buffers[BufferId(0)].space, MemorySpace::kShared);
     EXPECT_EQ(program->arenas[MemorySpace::kShared], 128);
     EXPECT_EQ(program->arenas[MemorySpace::kDevice], 128);
-    EXPECT_EQ(program->buffers[1].offset, 0);  // each space has its own arena
+    EXPECT_EQ(program->buffers[BufferId(1)].offset, 0);  // each space has its own arena
   }
 }
 
@@ -67,14 +67,14 @@ TEST(PlanMemory, AStateThatOneProgramSharesLiesInSharedMemoryInAll) {
 // touched only one of them.
 TEST(PlanMemory, AProgramThatCommunicatesHasOneArena) {
   Program program = OneState("train", 64, MemorySpace::kDevice);
-  program.buffers[1].first = program.buffers[1].last = 0;
-  Buffer gathered = program.buffers[1];
+  program.buffers[BufferId(1)].first = program.buffers[BufferId(1)].last = 0;
+  Buffer gathered = program.buffers[BufferId(1)];
   gathered.space = MemorySpace::kShared;
   gathered.first = gathered.last = 1;
   program.buffers.push_back(gathered);
   program.instructions.resize(2);
-  program.instructions[1].collective = 0;
-  program.instructions[1].kind = InstructionKind::kCollective;
+  program.instructions[InstructionId(1)].collective = CollectiveId(0);
+  program.instructions[InstructionId(1)].kind = InstructionKind::kCollective;
   Program evaluate = OneState("evaluate", 64, MemorySpace::kDevice);
   StateLayout states;
   ASSERT_TRUE(states.Add(program).ok());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/program/passes/communication.h"
 #include "core/program/stream_names.h"
 
@@ -23,13 +24,13 @@ class Buckets {
 
   void Run() {
     FindTensors();
-    for (int32_t i = 0; i < static_cast<int32_t>(program_.instructions.size()); ++i) {
+    for (const InstructionId i : program_.instructions.ids()) {
       if (IsReduction(i)) Add(i);
     }
     Close();
-    std::vector<Instruction> kept;
+    Table<InstructionId, Instruction> kept;
     kept.reserve(program_.instructions.size());
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    for (const InstructionId i : program_.instructions.ids()) {
       if (!removed_[i]) kept.push_back(std::move(program_.instructions[i]));
     }
     program_.instructions = std::move(kept);
@@ -38,7 +39,7 @@ class Buckets {
  private:
   // Returns whether instruction i reduces a gradient that this rank's kernels compute. The gradient
   // and the result must each be a full tensor in its own buffer.
-  bool IsReduction(int32_t i) const {
+  bool IsReduction(InstructionId i) const {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.kind != InstructionKind::kCollective ||
         program_.streams[instruction.stream] != kGradientStream ||
@@ -49,10 +50,10 @@ class Buckets {
            instruction.inputs[0] != instruction.outputs[0];
   }
 
-  bool CanMove(int32_t id) const {
+  bool CanMove(ProgramValueId id) const {
     const ProgramValue& value = program_.values[id];
-    const int32_t tensor = program_.TensorOf(id);
-    if (static_cast<size_t>(tensor) >= written_.size()) return false;  // a bucket
+    const ProgramValueId tensor = program_.TensorOf(id);
+    if (!written_.contains(tensor)) return false;  // a bucket
     const ProgramValue& root = program_.values[tensor];
     return written_[tensor] && !fixed_[root.buffer] && !HoldsFlatGroup(tensor) &&
            value.offset == 0 && root.offset == 0 && IsRowMajor(value.type.shape, value.strides) &&
@@ -61,14 +62,14 @@ class Buckets {
            program_.buffers[root.buffer].space == MemorySpace::kDevice;
   }
 
-  bool HoldsFlatGroup(int32_t tensor) const {
+  bool HoldsFlatGroup(ProgramValueId tensor) const {
     return std::any_of(within_[tensor].begin(), within_[tensor].end(),
-                       [&](int32_t id) { return program_.values[id].flat != kNone; });
+                       [&](ProgramValueId id) { return program_.values[id].flat != kNone; });
   }
 
   static int64_t BytesOf(const ProgramValue& value) { return NumBytes(value.type); }
 
-  const CollectiveRequest& CollectiveOf(int32_t i) const {
+  const CollectiveRequest& CollectiveOf(InstructionId i) const {
     return program_.collectives[program_.instructions[i].collective];
   }
 
@@ -79,12 +80,12 @@ class Buckets {
     removed_.assign(program_.instructions.size(), false);
     fixed_.assign(program_.buffers.size(), false);
     written_.assign(values, false);
-    first_reader_.assign(values, std::numeric_limits<int32_t>::max());
+    first_reader_.assign(values, program_.instructions.end_id());
     within_.resize(values);
-    for (size_t id = 0; id < values; ++id) {
-      within_[program_.TensorOf(static_cast<int32_t>(id))].push_back(static_cast<int32_t>(id));
+    for (const ProgramValueId id : program_.values.ids()) {
+      within_[program_.TensorOf(id)].push_back(id);
     }
-    const auto fix = [this](int32_t id) {
+    const auto fix = [this](ProgramValueId id) {
       if (id != kNone) fixed_[program_.values[id].buffer] = true;
     };
     for (const NamedValue& input : program_.inputs) fix(input.value);
@@ -93,17 +94,17 @@ class Buckets {
       fix(state.input);
       fix(state.updated);
     }
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    for (const InstructionId i : program_.instructions.ids()) {
       const Instruction& instruction = program_.instructions[i];
-      for (int32_t id : instruction.outputs) written_[program_.TensorOf(id)] = true;
-      for (int32_t id : instruction.inputs) {
-        int32_t& first = first_reader_[program_.TensorOf(id)];
-        first = std::min(first, static_cast<int32_t>(i));
+      for (ProgramValueId id : instruction.outputs) written_[program_.TensorOf(id)] = true;
+      for (ProgramValueId id : instruction.inputs) {
+        InstructionId& first = first_reader_[program_.TensorOf(id)];
+        first = std::min(first, i);
       }
     }
   }
 
-  void Add(int32_t i) {
+  void Add(InstructionId i) {
     const Instruction& instruction = program_.instructions[i];
     const int64_t bytes = BytesOf(program_.values[instruction.inputs[0]]);
     const int64_t cap = closed_ == 0 ? first_cap_ : cap_;
@@ -120,8 +121,8 @@ class Buckets {
   }
 
   // Returns whether a member of the bucket is this tensor already.
-  bool Shares(int32_t id) const {
-    return std::any_of(members_.begin(), members_.end(), [&](int32_t member) {
+  bool Shares(ProgramValueId id) const {
+    return std::any_of(members_.begin(), members_.end(), [&](InstructionId member) {
       return program_.TensorOf(program_.instructions[member].inputs[0]) == program_.TensorOf(id);
     });
   }
@@ -137,17 +138,17 @@ class Buckets {
       const std::string path = absl::StrCat("gradients.bucket.", closed_);
       CollectiveRequest request = CollectiveOf(members_[0]);
       request.elements = 0;
-      for (int32_t member : members_) request.elements += CollectiveOf(member).elements;
-      const int32_t input = AddTensor(path, request);
-      const int32_t output = AddTensor(absl::StrCat(path, ".all_reduce"), request);
+      for (const InstructionId member : members_) request.elements += CollectiveOf(member).elements;
+      const ProgramValueId input = AddTensor(path, request);
+      const ProgramValueId output = AddTensor(absl::StrCat(path, ".all_reduce"), request);
       Instruction& last = program_.instructions[members_.back()];
       // Gives the bucket's memory its category.
-      const int32_t first = program_.instructions[members_[0]].inputs[0];
-      for (int32_t bucket : {input, output}) {
+      const ProgramValueId first = program_.instructions[members_[0]].inputs[0];
+      for (ProgramValueId bucket : {input, output}) {
         program_.values[bucket].gradient_of = program_.values[first].gradient_of;
       }
       int64_t offset = 0;
-      for (int32_t member : members_) {
+      for (const InstructionId member : members_) {
         const Instruction& instruction = program_.instructions[member];
         const int64_t bytes = BytesOf(program_.values[instruction.inputs[0]]);
         MoveInto(program_.TensorOf(instruction.inputs[0]), input, offset);
@@ -167,27 +168,25 @@ class Buckets {
     if (!members_.empty()) ++closed_;
     members_.clear();
     bytes_ = 0;
-    deadline_ = std::numeric_limits<int32_t>::max();
+    deadline_ = program_.instructions.end_id();
   }
 
-  int32_t AddTensor(std::string path, const CollectiveRequest& request) {
+  ProgramValueId AddTensor(std::string path, const CollectiveRequest& request) {
     ProgramValue value;
     value.type = {request.dtype, {request.elements}};
     value.strides = RowMajorStrides(value.type.shape);
     value.role = Role::kGradient;
-    value.buffer = static_cast<int32_t>(program_.buffers.size());
     Buffer buffer;
     buffer.path = path;
     buffer.bytes = NumBytes(value.type);
     value.path = std::move(path);
-    program_.buffers.push_back(std::move(buffer));
-    program_.values.push_back(std::move(value));
-    return static_cast<int32_t>(program_.values.size()) - 1;
+    value.buffer = program_.buffers.push_back(std::move(buffer));
+    return program_.values.push_back(std::move(value));
   }
 
   // Moves a tensor, with all values within it, into a bucket.
-  void MoveInto(int32_t tensor, int32_t bucket, int64_t offset) {
-    for (int32_t id : within_[tensor]) {
+  void MoveInto(ProgramValueId tensor, ProgramValueId bucket, int64_t offset) {
+    for (ProgramValueId id : within_[tensor]) {
       ProgramValue& value = program_.values[id];
       value.buffer = program_.values[bucket].buffer;
       value.offset += offset;
@@ -197,15 +196,16 @@ class Buckets {
 
   const int64_t first_cap_, cap_;  // bytes
   Program& program_;
-  std::vector<std::vector<int32_t>> within_;  // by tensor: its values, itself among them
-  std::vector<bool> written_;                 // by tensor
-  std::vector<bool> fixed_;                   // by buffer
-  std::vector<int32_t> first_reader_;         // by tensor
-  std::vector<bool> removed_;                 // by instruction
+  Table<ProgramValueId, std::vector<ProgramValueId>>
+      within_;                           // by tensor: its values, itself among them
+  Table<ProgramValueId, bool> written_;  // by tensor
+  Table<BufferId, bool> fixed_;
+  Table<ProgramValueId, InstructionId> first_reader_;  // by tensor; the end if there is none
+  Table<InstructionId, bool> removed_;
   // The open bucket.
-  std::vector<int32_t> members_;  // all-reduces
+  std::vector<InstructionId> members_;  // all-reduces
   int64_t bytes_ = 0;
-  int32_t deadline_ = std::numeric_limits<int32_t>::max();  // the first reader of a member
+  InstructionId deadline_;  // the first reader of a member
   int closed_ = 0;
 };
 

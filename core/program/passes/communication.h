@@ -45,9 +45,9 @@ void LimitReductions(int in_flight, Program& program);
 struct ParameterGather {
   // In order. A gather over several axes has one collective for each axis, with copies between
   // them.
-  std::vector<int32_t> instructions;
-  int32_t first_use = 0;
-  int32_t last_use = 0;
+  std::vector<InstructionId> instructions;
+  InstructionId first_use;
+  InstructionId last_use;
 };
 
 // Returns the gathers of parameters that are read, in the order of the Program. Readers of a copy

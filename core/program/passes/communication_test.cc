@@ -23,15 +23,15 @@ TensorType F64(Shape shape) { return {DType::kF64, std::move(shape)}; }
 // Returns a line "y = add(x, w)" for each instruction. Values within another one are
 // "tensor[offset]".
 std::string Lines(const Program& program) {
-  const auto name = [&](int32_t id) {
+  const auto name = [&](ProgramValueId id) {
     const ProgramValue& value = program.value(id);
     if (value.within == kNone) return value.path;
     return absl::StrCat(program.value(value.within).path, "[",
                         value.offset / SizeOf(value.type.dtype), "]");
   };
-  const auto names = [&](const std::vector<int32_t>& ids) {
-    return absl::StrJoin(ids, ", ",
-                         [&](std::string* out, int32_t id) { absl::StrAppend(out, name(id)); });
+  const auto names = [&](const std::vector<ProgramValueId>& ids) {
+    return absl::StrJoin(
+        ids, ", ", [&](std::string* out, ProgramValueId id) { absl::StrAppend(out, name(id)); });
   };
   std::string text;
   for (const Instruction& instruction : program.instructions) {
@@ -48,10 +48,10 @@ class CommunicationTest : public ::testing::Test {
   // Inserts a collective after the instruction that computes `path`, or first if there is none, and
   // makes all later instructions read its output.
   void Communicate(TestProgram& made, CollectiveOperation operation, const std::string& path,
-                   int64_t elements, const char* stream, int32_t position) {
+                   int64_t elements, const char* stream, InstructionId position) {
     const bool gather = operation == CollectiveOperation::kAllGather;
-    const int32_t output = made.AddValue(path + (gather ? ".gathered" : ".reduced"),
-                                         F64({gather ? 2 * elements : elements}));
+    const ProgramValueId output = made.AddValue(path + (gather ? ".gathered" : ".reduced"),
+                                                F64({gather ? 2 * elements : elements}));
     made.InsertCollective(position,
                           {.operation = operation,
                            .elements = gather ? 2 * elements : elements,
@@ -76,7 +76,7 @@ class BucketTest : public CommunicationTest {
     for (int i = 1; i < 4; ++i) sum = Add(sum, gradients[i]);
     graph_.SetOutput("y", sum);
     TestProgram made(graph_, *backend_);
-    int32_t position = 1;
+    InstructionId position(1);
     for (const char* path : {"exp", "square", "negate", "sqrt"}) {
       Communicate(made, CollectiveOperation::kAllReduce, path, kElements, kGradientStream,
                   position);
@@ -122,8 +122,9 @@ TEST_F(BucketTest, ABucketEndsBeforeAMemberIsRead) {
   TestProgram made = Made();
   // The sum of exp is read before negate is computed.
   Program& program = made.program;
-  const int32_t early = made.AddValue("early", F64({kElements}));
-  made.Insert(4, InstructionKind::kCopy, made.Value("exp.reduced"), early, "compute");
+  const ProgramValueId early = made.AddValue("early", F64({kElements}));
+  made.Insert(InstructionId(4), InstructionKind::kCopy, made.Value("exp.reduced"), early,
+              "compute");
   BucketGradients({.cap_bytes = 1000, .first_bytes = 1000}, program);
   EXPECT_EQ(Lines(program),
             "gradients.bucket.0[0] = exp(x)\n"
@@ -141,7 +142,7 @@ TEST_F(BucketTest, ABucketEndsBeforeAMemberIsRead) {
 // Regression: the results became members of the next bucket too, and were never written there.
 TEST_F(BucketTest, ResultsThatAreReducedAgainStayInTheirBucket) {
   TestProgram made = Made();
-  int32_t position = 8;
+  InstructionId position(8);
   for (const char* path : {"sqrt.reduced", "negate.reduced"}) {
     Communicate(made, CollectiveOperation::kAllReduce, path, kElements, kGradientStream, position);
     ++position;
@@ -167,8 +168,10 @@ TEST_F(BucketTest, ResultsOfTheStepKeepTheirBuffers) {
   graph_.SetOutput("a", a);
   graph_.SetOutput("b", b);
   TestProgram made(graph_, *backend_);
-  Communicate(made, CollectiveOperation::kAllReduce, "exp", kElements, kGradientStream, 1);
-  Communicate(made, CollectiveOperation::kAllReduce, "square", kElements, kGradientStream, 3);
+  Communicate(made, CollectiveOperation::kAllReduce, "exp", kElements, kGradientStream,
+              InstructionId(1));
+  Communicate(made, CollectiveOperation::kAllReduce, "square", kElements, kGradientStream,
+              InstructionId(3));
   const std::string before = Lines(made.program);
   BucketGradients({}, made.program);
   EXPECT_EQ(Lines(made.program), before);
@@ -188,13 +191,15 @@ class GatherTest : public CommunicationTest {
     graph_.SetOutput("y", y);
     TestProgram made(graph_, *backend_);
     for (int i = 2; i >= 0; --i) {
-      const int32_t gathered = made.AddValue(absl::StrCat("w", i, ".gathered"), F64({kElements}));
-      const int32_t part = made.AddValue(absl::StrCat("w", i, ".part"), F64({kElements / 2}));
+      const ProgramValueId gathered =
+          made.AddValue(absl::StrCat("w", i, ".gathered"), F64({kElements}));
+      const ProgramValueId part =
+          made.AddValue(absl::StrCat("w", i, ".part"), F64({kElements / 2}));
       made.program.values[part].buffer =
           made.program.value(made.Value(absl::StrCat("w", i))).buffer;
       made.program.values[part].within = made.Value(absl::StrCat("w", i));
-      made.ReplaceReads(made.Value(absl::StrCat("w", i)), gathered, 0);
-      made.InsertCollective(2 * i,
+      made.ReplaceReads(made.Value(absl::StrCat("w", i)), gathered, InstructionId(0));
+      made.InsertCollective(InstructionId(2 * i),
                             {.operation = CollectiveOperation::kAllGather,
                              .elements = kElements,
                              .dtype = DType::kF64,
@@ -209,10 +214,12 @@ TEST_F(BucketTest, WhatNothingReadsIsNotMoved) {
   TestProgram made = Made();
   const std::string before = Lines(made.program);
   // A copy of a gathered value that nothing reads. Neither the copy nor the gather is needed.
-  Communicate(made, CollectiveOperation::kAllGather, "x", kElements, kGradientStream, 0);
-  const int32_t copied = made.AddValue("copied", F64({2 * kElements}));
-  made.ReplaceReads(made.Value("x.gathered"), made.Value("x"), 1);
-  made.Insert(1, InstructionKind::kCopy, made.Value("x.gathered"), copied, "compute");
+  Communicate(made, CollectiveOperation::kAllGather, "x", kElements, kGradientStream,
+              InstructionId(0));
+  const ProgramValueId copied = made.AddValue("copied", F64({2 * kElements}));
+  made.ReplaceReads(made.Value("x.gathered"), made.Value("x"), InstructionId(1));
+  made.Insert(InstructionId(1), InstructionKind::kCopy, made.Value("x.gathered"), copied,
+              "compute");
   EXPECT_NE(Lines(made.program), before);
   RemoveUnreadTransfers(made.program);
   EXPECT_EQ(Lines(made.program), before);
@@ -276,11 +283,12 @@ TEST_F(GatherTest, AGroupThatIsStillGatheredIsNotGatheredAgain) {
     y = Multiply(Exp(y), w);
     graph.SetOutput("y", y);
     TestProgram made(graph, *backend_);
-    const int32_t part = made.AddValue("w.part", F64({kElements / 2}));
+    const ProgramValueId part = made.AddValue("w.part", F64({kElements / 2}));
     made.program.values[part].buffer = made.program.value(made.Value("w")).buffer;
     made.program.values[part].within = made.Value("w");
-    for (const int32_t position : {2, 0}) {
-      const int32_t gathered = made.AddValue(absl::StrCat("gathered.", position), F64({kElements}));
+    for (const InstructionId position : {InstructionId(2), InstructionId(0)}) {
+      const ProgramValueId gathered =
+          made.AddValue(absl::StrCat("gathered.", position.index()), F64({kElements}));
       made.ReplaceReads(made.Value("w"), gathered, position);
       made.InsertCollective(position,
                             {.operation = CollectiveOperation::kAllGather,
@@ -289,7 +297,7 @@ TEST_F(GatherTest, AGroupThatIsStillGatheredIsNotGatheredAgain) {
                              .mesh_axes = {"data"}},
                             part, gathered, kParameterStream);
     }
-    if (written) made.Insert(1, InstructionKind::kCopy, part, part, "compute");
+    if (written) made.Insert(InstructionId(1), InstructionKind::kCopy, part, part, "compute");
     SCOPED_TRACE(Lines(made.program));
     PrefetchGathers(1, made.program);
     JoinGathers(made.program);
@@ -311,10 +319,11 @@ TEST_F(GatherTest, AGroupThatIsStillGatheredIsNotGatheredAgain) {
 TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
   graph_.SetOutput("y", Exp(graph_.Input("x", F64({kElements}))));
   TestProgram made(graph_, *backend_);
-  const int32_t inner = made.AddValue("inner", F64({2 * kElements}));
-  const int32_t outer = made.AddValue("outer", F64({4 * kElements}));
-  const int32_t used = made.AddValue("used", F64({4 * kElements}));
-  const auto gather = [&](int32_t position, int32_t from, int32_t to, const char* axis) {
+  const ProgramValueId inner = made.AddValue("inner", F64({2 * kElements}));
+  const ProgramValueId outer = made.AddValue("outer", F64({4 * kElements}));
+  const ProgramValueId used = made.AddValue("used", F64({4 * kElements}));
+  const auto gather = [&](InstructionId position, ProgramValueId from, ProgramValueId to,
+                          const char* axis) {
     made.InsertCollective(position,
                           {.operation = CollectiveOperation::kAllGather,
                            .elements = NumElements(made.program.value(to).type.shape),
@@ -322,9 +331,9 @@ TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
                            .mesh_axes = {axis}},
                           from, to, kParameterStream);
   };
-  gather(0, made.Value("x"), inner, "inner");
-  gather(1, inner, outer, "outer");
-  made.Insert(2, InstructionKind::kCopy, outer, used, "compute");
+  gather(InstructionId(0), made.Value("x"), inner, "inner");
+  gather(InstructionId(1), inner, outer, "outer");
+  made.Insert(InstructionId(2), InstructionKind::kCopy, outer, used, "compute");
   const std::string before = Lines(made.program);
   LimitGathers(1, made.program);
   EXPECT_EQ(Lines(made.program), before);
@@ -337,7 +346,7 @@ TEST_F(CommunicationTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
   const Tensor gradients[] = {Exp(x), Square(x), Negate(x)};
   graph_.SetOutput("y", Add(Add(gradients[0], gradients[1]), gradients[2]));
   TestProgram made(graph_, *backend_);
-  int32_t position = 1;
+  InstructionId position(1);
   for (const char* path : {"exp", "square", "negate"}) {
     Communicate(made, CollectiveOperation::kReduceScatter, path, kElements, kGradientStream,
                 position);
@@ -362,7 +371,7 @@ TEST_F(CommunicationTest, AllGradientsOfAGroupWaitForTheReductionOfAnEarlierOne)
   const Tensor first = Concat({Exp(x), Square(x)}, 0), second = Concat({Negate(x), Sqrt(x)}, 0);
   graph_.SetOutput("y", Add(first, second));
   TestProgram made(graph_, *backend_);
-  int32_t position = 2;
+  InstructionId position(2);
   for (const char* path : {"concat", "concat_1"}) {
     Communicate(made, CollectiveOperation::kReduceScatter, path, 2 * kElements, kGradientStream,
                 position);
@@ -387,8 +396,10 @@ TEST_F(CommunicationTest, OrderReducesGradientsAtOnceAndReadsThemInThatOrder) {
   graph_.SetOutput("y", Add(of_second, second));
   graph_.SetOutput("z", Add(of_first, first));
   TestProgram made(graph_, *backend_);
-  Communicate(made, CollectiveOperation::kAllReduce, "exp", kElements, kGradientStream, 2);
-  Communicate(made, CollectiveOperation::kAllReduce, "square", kElements, kGradientStream, 3);
+  Communicate(made, CollectiveOperation::kAllReduce, "exp", kElements, kGradientStream,
+              InstructionId(2));
+  Communicate(made, CollectiveOperation::kAllReduce, "square", kElements, kGradientStream,
+              InstructionId(3));
   EXPECT_EQ(Lines(made.program),
             "exp = exp(x)\n"
             "square = square(x)\n"
@@ -425,13 +436,14 @@ TEST_F(GatherTest, AGatherOverTwoAxesWaitsBeforeItsFirst) {
   TestProgram made(graph_, *backend_);
   for (int i = 1; i >= 0; --i) {
     const std::string path = absl::StrCat("w", i);
-    const int32_t part = made.AddValue(absl::StrCat(path, ".part"), F64({kElements / 4}));
-    const int32_t inner = made.AddValue(absl::StrCat(path, ".inner"), F64({kElements / 2}));
-    const int32_t outer = made.AddValue(absl::StrCat(path, ".outer"), F64({kElements}));
+    const ProgramValueId part = made.AddValue(absl::StrCat(path, ".part"), F64({kElements / 4}));
+    const ProgramValueId inner = made.AddValue(absl::StrCat(path, ".inner"), F64({kElements / 2}));
+    const ProgramValueId outer = made.AddValue(absl::StrCat(path, ".outer"), F64({kElements}));
     made.program.values[part].buffer = made.program.value(made.Value(path)).buffer;
     made.program.values[part].within = made.Value(path);
-    made.ReplaceReads(made.Value(path), outer, 0);
-    const auto gather = [&](int32_t position, int32_t from, int32_t to, const char* axis) {
+    made.ReplaceReads(made.Value(path), outer, InstructionId(0));
+    const auto gather = [&](InstructionId position, ProgramValueId from, ProgramValueId to,
+                            const char* axis) {
       made.InsertCollective(position,
                             {.operation = CollectiveOperation::kAllGather,
                              .elements = NumElements(made.program.value(to).type.shape),
@@ -439,8 +451,8 @@ TEST_F(GatherTest, AGatherOverTwoAxesWaitsBeforeItsFirst) {
                              .mesh_axes = {axis}},
                             from, to, kParameterStream);
     };
-    gather(i, part, inner, "model");
-    gather(i + 1, inner, outer, "data");
+    gather(InstructionId(i), part, inner, "model");
+    gather(InstructionId(i + 1), inner, outer, "data");
   }
   PrefetchGathers(1, made.program);
   EXPECT_EQ(Lines(made.program),

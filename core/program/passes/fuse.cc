@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
+#include "core/ids/table.h"
 #include "core/program/hazards/index_lists.h"
 #include "core/program/passes/pass.h"
 
@@ -26,47 +27,47 @@ class Fuser {
  public:
   Fuser(KernelChooser& chooser, Program& program)
       : kernels_(&chooser, &program), program_(program) {
-    std::vector<std::pair<int32_t, int32_t>> readers;
+    std::vector<std::pair<ProgramValueId, InstructionId>> readers;
     values_in_.resize(program.buffers.size(), 0);
-    written_.resize(program.buffers.size(), -1);
+    written_.resize(program.buffers.size());
     for (const ProgramValue& value : program.values) ++values_in_[value.buffer];
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-      for (int32_t id : program.instructions[i].inputs) {
-        readers.emplace_back(id, static_cast<int32_t>(i));
+    for (const InstructionId i : program.instructions.ids()) {
+      for (ProgramValueId id : program.instructions[i].inputs) {
+        readers.emplace_back(id, i);
       }
-      for (int32_t id : program.instructions[i].outputs) {
-        written_[program.values[id].buffer] = static_cast<int32_t>(i);
+      for (ProgramValueId id : program.instructions[i].outputs) {
+        written_[program.values[id].buffer] = i;
       }
-      for (int32_t id : program.instructions[i].after) fixed_.insert(id);
+      for (ProgramValueId id : program.instructions[i].after) fixed_.insert(id);
     }
-    readers_ = IndexLists(program.values.size(), readers);
+    readers_ = {program.values.size(), readers};
     for (const NamedValue& output : program.outputs) fixed_.insert(output.value);
     for (const ProgramState& state : program.states) fixed_.insert(state.updated);
   }
 
   absl::Status Run() {
-    std::vector<bool> gone(program_.instructions.size(), false);
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    Table<InstructionId, bool> gone(program_.instructions.size(), false);
+    for (const InstructionId i : program_.instructions.ids()) {
       if (gone[i] || !IsKernel(program_.instructions[i]) ||
           RequestOf(program_.instructions[i]).op != "matmul") {
         continue;
       }
       while (true) {
-        const int32_t next = Next(i);
+        const InstructionId next = Next(i);
         if (next == kNone) break;
-        std::optional<Instruction> joined = Join(i, static_cast<size_t>(next));
+        std::optional<Instruction> joined = Join(i, next);
         if (!joined.has_value()) break;
         program_.instructions[i] = *std::move(joined);
         gone[next] = true;
       }
     }
-    size_t kept = 0;
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    InstructionId kept(0);
+    for (const InstructionId i : program_.instructions.ids()) {
       if (gone[i]) continue;
       if (kept != i) program_.instructions[kept] = std::move(program_.instructions[i]);
       ++kept;
     }
-    program_.instructions.resize(kept);
+    program_.instructions.resize(kept - InstructionId(0));
     return absl::OkStatus();
   }
 
@@ -74,32 +75,33 @@ class Fuser {
   // Returns the elementwise instruction that is the only reader of instruction i's output and whose
   // other inputs, and the values after which it runs, are written before i; kNone if there is
   // none.
-  int32_t Next(size_t i) const {
+  InstructionId Next(InstructionId i) const {
     const Instruction& instruction = program_.instructions[i];
-    const int32_t output = instruction.outputs[0];
+    const ProgramValueId output = instruction.outputs[0];
     const ProgramValue& value = program_.values[output];
     if (instruction.outputs.size() != 1 || readers_[output].size() != 1 ||
         fixed_.contains(output) || values_in_[value.buffer] != 1) {
       return kNone;
     }
-    const int32_t reader = readers_[output][0];
+    const InstructionId reader = readers_[output][0];
     const Instruction& next = program_.instructions[reader];
     if (!IsKernel(next) || next.stream != instruction.stream || !MayBeEpilogue(RequestOf(next)) ||
         program_.values[next.outputs[0]].type != value.type || next.phase != instruction.phase ||
         next.recomputed != instruction.recomputed) {
       return kNone;
     }
-    const auto is_there = [&](int32_t id) {
-      return written_[program_.values[id].buffer] < static_cast<int32_t>(i);
+    const auto is_there = [&](ProgramValueId id) {
+      return written_[program_.values[id].buffer] < i;
     };
     const bool can_run =
-        absl::c_all_of(next.after, is_there) &&
-        absl::c_all_of(next.inputs, [&](int32_t id) { return id == output || is_there(id); });
+        absl::c_all_of(next.after, is_there) && absl::c_all_of(next.inputs, [&](ProgramValueId id) {
+          return id == output || is_there(id);
+        });
     return can_run ? reader : kNone;
   }
 
   // Returns both in one, in the position of the first; nullopt if no kernel does both.
-  std::optional<Instruction> Join(size_t first, size_t second) {
+  std::optional<Instruction> Join(InstructionId first, InstructionId second) {
     const Instruction& a = program_.instructions[first];
     const Instruction& b = program_.instructions[second];
     Instruction joined = a;
@@ -110,7 +112,7 @@ class Fuser {
         {second_request.op, second_request.attributes, static_cast<int>(b.inputs.size()) - 1});
     joined.fused_paths.push_back(b.path);
     // An addition accepts its operands in either order.
-    for (int32_t id : b.inputs) {
+    for (ProgramValueId id : b.inputs) {
       if (id != a.outputs[0]) joined.inputs.push_back(id);
     }
     joined.outputs = b.outputs;
@@ -132,7 +134,7 @@ class Fuser {
   }
 
   // Returns whether each rank's part of a value is row-major.
-  bool LiesRowMajor(int32_t id) const {
+  bool LiesRowMajor(ProgramValueId id) const {
     const ProgramValue& value = program_.values[id];
     if (value.packed) return true;
     return IsRowMajor(value.type.shape, value.strides) &&
@@ -145,10 +147,10 @@ class Fuser {
 
   KernelTable kernels_;
   Program& program_;
-  IndexLists readers_;                  // by value
-  std::vector<int> values_in_;          // by buffer
-  std::vector<int32_t> written_;        // by buffer: the last instruction that writes it
-  absl::flat_hash_set<int32_t> fixed_;  // outputs, updated states, ends of order edges
+  IndexLists<ProgramValueId, InstructionId> readers_;
+  Table<BufferId, int> values_in_;
+  Table<BufferId, InstructionId> written_;     // the last instruction that writes it
+  absl::flat_hash_set<ProgramValueId> fixed_;  // outputs, updated states, ends of order edges
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/ids/table.h"
 #include "core/program/passes/communication.h"
 
 namespace tessera {
@@ -21,10 +22,10 @@ class GatherJoiner {
   }
 
   void Run() {
-    std::vector<int32_t> in_use(gathers_.size());  // by gather: the last use of its result
+    std::vector<InstructionId> in_use(gathers_.size());  // by gather: the last use of its result
     for (size_t k = 0; k < gathers_.size(); ++k) {
       in_use[k] = gathers_[k].last_use;
-      const std::vector<int32_t>& instructions = gathers_[k].instructions;
+      const std::vector<InstructionId>& instructions = gathers_[k].instructions;
       const int known = KnownGather(k);
       if (known != kNone && in_use[known] >= instructions.front()) {
         Join(k, known);
@@ -40,18 +41,18 @@ class GatherJoiner {
 
  private:
   // The value that an instruction of a gather reads, and how often its buffer was written before.
-  using Key = std::pair<int32_t, int32_t>;
+  using Key = std::pair<ProgramValueId, int>;
 
   void CountWrites() {
-    std::vector<int32_t> writes(program_.buffers.size(), 0);
+    Table<BufferId, int> writes(program_.buffers.size(), 0);
     for (const Instruction& instruction : program_.instructions) {
       const bool reads = !instruction.inputs.empty();
       versions_.push_back(reads ? writes[BufferOf(instruction.inputs[0])] : 0);
-      for (const int32_t id : instruction.outputs) ++writes[BufferOf(id)];
+      for (const ProgramValueId id : instruction.outputs) ++writes[BufferOf(id)];
     }
   }
 
-  int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
+  BufferId BufferOf(ProgramValueId value) const { return program_.values[value].buffer; }
   const Instruction& At(size_t k, size_t i) const {
     return program_.instructions[gathers_[k].instructions[i]];
   }
@@ -85,8 +86,8 @@ class GatherJoiner {
   }
 
   // Returns whether two values are the same part of their tensors.
-  bool LieAlike(int32_t a, int32_t b) const {
-    const auto offset = [this](int32_t id) {
+  bool LieAlike(ProgramValueId a, ProgramValueId b) const {
+    const auto offset = [this](ProgramValueId id) {
       return program_.values[id].offset - program_.values[program_.TensorOf(id)].offset;
     };
     const ProgramValue &first = program_.values[a], &second = program_.values[b];
@@ -105,12 +106,12 @@ class GatherJoiner {
 
   // Lets the readers of joined gathers read the results of the earlier ones.
   void ReplaceJoined() {
-    const auto replace = [this](int32_t& value) {
+    const auto replace = [this](ProgramValueId& value) {
       const auto found = joined_.find(value);
       if (found != joined_.end()) value = found->second;
     };
     for (ProgramValue& value : program_.values) {
-      const int32_t tensor = value.within;
+      const ProgramValueId tensor = value.within;
       replace(value.within);
       replace(value.sliced_from);
       if (value.within == tensor) continue;
@@ -118,28 +119,29 @@ class GatherJoiner {
       value.offset += program_.values[value.within].offset - program_.values[tensor].offset;
     }
     for (Instruction& instruction : program_.instructions) {
-      for (int32_t& id : instruction.inputs) replace(id);
-      for (int32_t& id : instruction.after) replace(id);
+      for (ProgramValueId& id : instruction.inputs) replace(id);
+      for (ProgramValueId& id : instruction.after) replace(id);
     }
     for (NamedValue& output : program_.outputs) replace(output.value);
   }
 
   void RemoveJoined() {
-    size_t kept = 0;
-    for (size_t i = 0; i < gone_.size(); ++i) {
+    InstructionId kept(0);
+    for (const InstructionId i : gone_.ids()) {
       if (gone_[i]) continue;
       if (kept != i) program_.instructions[kept] = std::move(program_.instructions[i]);
       ++kept;
     }
-    program_.instructions.resize(kept);
+    program_.instructions.resize(kept - InstructionId(0));
   }
 
   Program& program_;
   const std::vector<ParameterGather> gathers_;
-  std::vector<int32_t> versions_;  // by instruction; see Key
+  Table<InstructionId, int> versions_;  // see Key
   absl::flat_hash_map<Key, int> last_of_;
-  absl::flat_hash_map<int32_t, int32_t> joined_;  // by result: the one that is read instead
-  std::vector<bool> gone_;                        // by instruction
+  absl::flat_hash_map<ProgramValueId, ProgramValueId>
+      joined_;  // by result: the one that is read instead
+  Table<InstructionId, bool> gone_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ids/table.h"
 #include "core/program/passes/communication.h"
 
 namespace tessera {
@@ -12,12 +13,12 @@ namespace tessera {
 void LimitGathers(int in_flight, Program& program) {
   const std::vector<ParameterGather> gathers = FindParameterGathers(program);
   const size_t count = program.instructions.size();
-  // By instruction: the gathers that are moved to after it.
-  std::vector<std::vector<int32_t>> behind(count);
-  std::vector<bool> moved(count, false);
+  // The gathers that are moved to after each instruction.
+  Table<InstructionId, std::vector<InstructionId>> behind(count);
+  Table<InstructionId, bool> moved(count, false);
   for (size_t k = in_flight; k < gathers.size(); ++k) {
     const ParameterGather& gather = gathers[k];
-    const int32_t last = gathers[k - in_flight].last_use;
+    const InstructionId last = gathers[k - in_flight].last_use;
     // If the earlier parameters are still in use at the first use of this group, waiting for them
     // is impossible.
     if (last >= gather.first_use || program.instructions[last].outputs.empty()) continue;
@@ -26,17 +27,17 @@ void LimitGathers(int in_flight, Program& program) {
     if (program.Communicates(program.instructions[last])) continue;
     Instruction& first = program.instructions[gather.instructions.front()];
     first.after.push_back(program.instructions[last].outputs[0]);
-    for (const int32_t instruction : gather.instructions) {
+    for (const InstructionId instruction : gather.instructions) {
       if (instruction > last) break;
       behind[last].push_back(instruction);
       moved[instruction] = true;
     }
   }
-  std::vector<Instruction> ordered;
+  Table<InstructionId, Instruction> ordered;
   ordered.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
+  for (const InstructionId i : program.instructions.ids()) {
     if (!moved[i]) ordered.push_back(std::move(program.instructions[i]));
-    for (const int32_t gather : behind[i]) {
+    for (const InstructionId gather : behind[i]) {
       ordered.push_back(std::move(program.instructions[gather]));
     }
   }

@@ -13,16 +13,16 @@ namespace {
 
 // The reduce-scatter of a group's gradients, and the instructions that write them, in order.
 struct GroupReduction {
-  int32_t instruction = 0;
-  std::vector<int32_t> writes;
+  InstructionId instruction;
+  std::vector<InstructionId> writes;
 };
 
 std::vector<GroupReduction> FindReductions(const Program& program) {
   std::vector<GroupReduction> reductions;
-  absl::flat_hash_map<int32_t, std::vector<int32_t>> writes;  // by tensor
-  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+  absl::flat_hash_map<ProgramValueId, std::vector<InstructionId>> writes;  // by tensor
+  for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
-    for (const int32_t id : instruction.outputs) writes[program.TensorOf(id)].push_back(i);
+    for (const ProgramValueId id : instruction.outputs) writes[program.TensorOf(id)].push_back(i);
     if (instruction.kind != InstructionKind::kCollective ||
         program.streams[instruction.stream] != kGradientStream ||
         program.collectives[instruction.collective].operation !=
@@ -41,14 +41,14 @@ void LimitReductions(int in_flight, Program& program) {
   const std::vector<GroupReduction> reductions = FindReductions(program);
   for (size_t k = in_flight; k < reductions.size(); ++k) {
     const GroupReduction& earlier = reductions[k - in_flight];
-    const std::vector<int32_t>& writes = reductions[k].writes;
+    const std::vector<InstructionId>& writes = reductions[k].writes;
     // Gradients whose computation begins earlier, such as those of a tied weight, cannot wait for
     // it.
     if (earlier.instruction >= writes.front()) continue;
     // All of them wait: another pass may let any of them run first.
-    const int32_t reduced = program.instructions[earlier.instruction].outputs[0];
-    for (const int32_t write : writes) {
-      std::vector<int32_t>& after = program.instructions[write].after;
+    const ProgramValueId reduced = program.instructions[earlier.instruction].outputs[0];
+    for (const InstructionId write : writes) {
+      std::vector<ProgramValueId>& after = program.instructions[write].after;
       if (!absl::c_linear_search(after, reduced)) after.push_back(reduced);
     }
   }

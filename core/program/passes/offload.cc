@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/program/kernels/copy_instruction.h"
 #include "core/program/passes/offload_uses.h"
 #include "core/program/stream_names.h"
@@ -24,10 +25,11 @@ using Period = OffloadUses::Period;
 // they are first requested.
 class Counterparts {
  public:
-  Counterparts(Program* program, int32_t tensor, int32_t other, absl::string_view suffix)
+  Counterparts(Program* program, ProgramValueId tensor, ProgramValueId other,
+               absl::string_view suffix)
       : program_(*program), tensor_(tensor), other_(other), suffix_(suffix) {}
 
-  int32_t Of(int32_t id) {
+  ProgramValueId Of(ProgramValueId id) {
     if (id == tensor_) return other_;
     const auto known = known_.find(id);
     if (known != known_.end()) return known->second;
@@ -38,15 +40,14 @@ class Counterparts {
     copy.buffer = other.buffer;
     copy.offset += other.offset - program_.values[tensor_].offset;
     copy.within = other_;
-    program_.values.push_back(std::move(copy));
-    return known_[id] = static_cast<int32_t>(program_.values.size()) - 1;
+    return known_[id] = program_.values.push_back(std::move(copy));
   }
 
  private:
   Program& program_;
-  const int32_t tensor_, other_;
+  const ProgramValueId tensor_, other_;
   const std::string suffix_;
-  absl::flat_hash_map<int32_t, int32_t> known_;
+  absl::flat_hash_map<ProgramValueId, ProgramValueId> known_;
 };
 
 constexpr char kStaged[] = ".staged", kOffloaded[] = ".offloaded";
@@ -67,8 +68,8 @@ class Offloading {
         RETURN_IF_ERROR(MoveState(tensor));
       }
     }
-    for (size_t id = 0; id < program_.values.size(); ++id) {
-      const auto moved = updated_in_.find(program_.TensorOf(static_cast<int32_t>(id)));
+    for (const ProgramValueId id : program_.values.ids()) {
+      const auto moved = updated_in_.find(program_.TensorOf(id));
       if (moved != updated_in_.end()) program_.values[id].buffer = moved->second;
     }
     InsertCopies();
@@ -78,26 +79,26 @@ class Offloading {
  private:
   // An instruction to insert before the instruction that was at `position`.
   struct Insertion {
-    int32_t position;
+    InstructionId position;
     Instruction instruction;
   };
 
-  int32_t end() const { return static_cast<int32_t>(program_.instructions.size()); }
-  const std::string& PathOf(int32_t value) const { return program_.value(value).path; }
-  int32_t BufferOf(int32_t value) const { return program_.value(value).buffer; }
+  InstructionId end() const { return program_.instructions.end_id(); }
+  const std::string& PathOf(ProgramValueId value) const { return program_.value(value).path; }
+  BufferId BufferOf(ProgramValueId value) const { return program_.value(value).buffer; }
 
-  int32_t AddBuffer(std::string path, int64_t bytes, MemorySpace space) {
+  BufferId AddBuffer(std::string path, int64_t bytes, MemorySpace space) {
     Buffer buffer;
     buffer.path = std::move(path);
     buffer.bytes = bytes;
     buffer.space = space;
-    program_.buffers.push_back(std::move(buffer));
-    return static_cast<int32_t>(program_.buffers.size()) - 1;
+    return program_.buffers.push_back(std::move(buffer));
   }
 
   // Adds a tensor like `like` at the start of `buffer`; if `buffer` is kNone, in a new buffer in
   // `space`.
-  int32_t AddTensor(int32_t like, std::string path, int32_t buffer, MemorySpace space) {
+  ProgramValueId AddTensor(ProgramValueId like, std::string path, BufferId buffer,
+                           MemorySpace space) {
     ProgramValue tensor = program_.values[like];
     if (buffer == kNone) buffer = AddBuffer(path, NumBytes(tensor.type), space);
     tensor.path = std::move(path);
@@ -106,19 +107,18 @@ class Offloading {
     tensor.offset = 0;
     tensor.within = tensor.sliced_from = kNone;
     tensor.packed = false;
-    program_.values.push_back(std::move(tensor));
-    return static_cast<int32_t>(program_.values.size()) - 1;
+    return program_.values.push_back(std::move(tensor));
   }
 
-  int32_t StreamOf(absl::string_view name) {
-    std::vector<std::string>& streams = program_.streams;
+  StreamId StreamOf(absl::string_view name) {
+    Table<StreamId, std::string>& streams = program_.streams;
     const auto found = std::find(streams.begin(), streams.end(), name);
-    const int32_t stream = static_cast<int32_t>(found - streams.begin());
-    if (found == streams.end()) streams.emplace_back(name.data(), name.size());
-    return stream;
+    if (found == streams.end()) return streams.push_back(std::string(name.data(), name.size()));
+    return streams.IdOf(found);
   }
 
-  void AddCopy(int32_t position, int32_t from, int32_t to, absl::string_view stream, Phase phase) {
+  void AddCopy(InstructionId position, ProgramValueId from, ProgramValueId to,
+               absl::string_view stream, Phase phase) {
     Instruction copy;
     copy.path = PathOf(to);
     copy.kind = InstructionKind::kCopy;
@@ -130,16 +130,17 @@ class Offloading {
     insertions_.push_back({position, std::move(copy)});
   }
 
-  bool Reads(const Instruction& instruction, int32_t tensor) const {
+  bool Reads(const Instruction& instruction, ProgramValueId tensor) const {
     return std::any_of(instruction.inputs.begin(), instruction.inputs.end(),
-                       [&](int32_t id) { return program_.TensorOf(id) == tensor; });
+                       [&](ProgramValueId id) { return program_.TensorOf(id) == tensor; });
   }
 
   // Copies `home`, which has the contents of `tensor`, to the device, and makes the instructions of
   // a period read the copy. Returns the copy; kNone if no instruction of the period reads it. The
   // copy is not inserted before instruction `earliest`.
-  int32_t Stage(const Offloaded& tensor, int32_t home, const Period& period, int32_t earliest) {
-    int32_t staged = kNone;
+  ProgramValueId Stage(const Offloaded& tensor, ProgramValueId home, const Period& period,
+                       InstructionId earliest) {
+    ProgramValueId staged;
     std::vector<Counterparts> counterparts;
     for (size_t i = period.first; i <= period.last; ++i) {
       Instruction& instruction = program_.instructions[uses_.PositionOf(tensor.uses[i])];
@@ -148,12 +149,12 @@ class Offloading {
         staged = AddTensor(tensor.tensor, absl::StrCat(PathOf(tensor.tensor), kStaged), kNone,
                            MemorySpace::kDevice);
         // An update in place may write the copy before the first instruction that reads it.
-        const int32_t first_use = tensor.uses[period.first];
-        const int32_t position = std::max(uses_.BeginOfCopyFor(first_use), earliest);
+        const UseId first_use = tensor.uses[period.first];
+        const InstructionId position = std::max(uses_.BeginOfCopyFor(first_use), earliest);
         AddCopy(position, home, staged, kFromHostStream, instruction.phase);
         counterparts.emplace_back(&program_, tensor.tensor, staged, kStaged);
       }
-      for (int32_t& id : instruction.inputs) {
+      for (ProgramValueId& id : instruction.inputs) {
         if (program_.TensorOf(id) == tensor.tensor) id = counterparts[0].Of(id);
       }
     }
@@ -162,14 +163,14 @@ class Offloading {
 
   // Makes the first instruction of the first stream at or after `position` wait for the copy that
   // writes `kept`. Only after this wait is the memory of the copied tensor known to be free.
-  void WaitFrom(int32_t position, int32_t kept) {
-    while (position < end() && program_.instructions[position].stream != 0) ++position;
+  void WaitFrom(InstructionId position, ProgramValueId kept) {
+    while (position < end() && program_.instructions[position].stream != kFirstStream) ++position;
     if (position < end()) program_.instructions[position].after.push_back(kept);
   }
 
   // Adds the buffer of a state that is only written. Its updated value may be a part of a larger
   // buffer, which the state does not take.
-  int32_t AddHome(const Offloaded& tensor) {
+  BufferId AddHome(const Offloaded& tensor) {
     const ProgramValue& updated = program_.value(program_.states[tensor.states[0]].updated);
     const Buffer& buffer = program_.buffers[BufferOf(tensor.updated)];
     const int64_t bytes = updated.flat != kNone ? buffer.bytes : NumBytes(updated.type);
@@ -178,13 +179,13 @@ class Offloading {
 
   absl::Status MoveState(const Offloaded& tensor) {
     const bool is_read = tensor.tensor != kNone;
-    const int32_t home = is_read ? BufferOf(tensor.tensor) : AddHome(tensor);
+    const BufferId home = is_read ? BufferOf(tensor.tensor) : AddHome(tensor);
     program_.buffers[home].space = MemorySpace::kOffloadHost;
-    int32_t last_copy = 0;  // the position of the last copy to the device
-    int32_t staged = kNone;
+    InstructionId last_copy(0);  // the position of the last copy to the device
+    ProgramValueId staged;
     if (is_read) {
       for (const Period& period : uses_.PeriodsOf(tensor)) {
-        staged = Stage(tensor, tensor.tensor, period, /*earliest=*/0);
+        staged = Stage(tensor, tensor.tensor, period, /*earliest=*/InstructionId(0));
         if (staged != kNone) last_copy = insertions_.back().position;
       }
     }
@@ -200,25 +201,25 @@ class Offloading {
   }
 
   // Copies the updated value of a state to its home, after the copies to the device.
-  absl::Status CopyBack(const Offloaded& tensor, int32_t home, int32_t last_copy) {
+  absl::Status CopyBack(const Offloaded& tensor, BufferId home, InstructionId last_copy) {
     const ProgramState& first = program_.states[tensor.states[0]];
     const bool flat = program_.value(first.updated).flat != kNone;
     if (flat) RETURN_IF_ERROR(CheckAllAreUpdated(tensor));
-    const bool written = tensor.last_write >= 0;
-    int32_t position = end();
+    const bool written = tensor.last_write != kNone;
+    InstructionId position = end();
     if (written) position = std::max(uses_.PositionOf(tensor.last_write) + 1, last_copy);
-    int32_t source = flat ? tensor.updated : first.updated;
+    ProgramValueId source = flat ? tensor.updated : first.updated;
     if (!CanBeCopied(program_.value(source))) {
       source = AddTensor(source, absl::StrCat(first.path, ".kept"), kNone, MemorySpace::kDevice);
       ASSIGN_OR_RETURN(Instruction copy,
                        CopyInstruction(program_, kernels_, first.updated, source, Phase::kUpdate));
       insertions_.push_back({position, std::move(copy)});
     }
-    const int32_t kept = AddTensor(source, absl::StrCat(PathOf(source), kOffloaded), home,
-                                   MemorySpace::kOffloadHost);
+    const ProgramValueId kept = AddTensor(source, absl::StrCat(PathOf(source), kOffloaded), home,
+                                          MemorySpace::kOffloadHost);
     AddCopy(position, source, kept, kToHostStream, Phase::kUpdate);
     Counterparts counterparts(&program_, tensor.updated, kept, kOffloaded);
-    for (const int32_t i : tensor.states) {
+    for (const ProgramStateId i : tensor.states) {
       ProgramState& state = program_.states[i];
       state.updated = flat ? counterparts.Of(state.updated) : kept;
     }
@@ -231,7 +232,7 @@ class Offloading {
     const ProgramState& first = program_.states[tensor.states[0]];
     const FlatGroup& group = *program_.flats[program_.value(first.updated).flat].group;
     const auto updated =
-        std::count_if(tensor.states.begin(), tensor.states.end(), [&](int32_t state) {
+        std::count_if(tensor.states.begin(), tensor.states.end(), [&](ProgramStateId state) {
           return program_.states[state].updated != program_.states[state].input;
         });
     if (updated == group.num_members()) return absl::OkStatus();
@@ -244,15 +245,15 @@ class Offloading {
   void MoveGradient(const Offloaded& gradient) {
     const std::vector<Period> periods = uses_.PeriodsOf(gradient);
     if (periods.size() < 2) return;  // it is read soon, if at all
-    const int32_t tensor = gradient.tensor;
-    const int32_t writer = uses_.PositionOf(gradient.last_write);
-    const int32_t kept = AddTensor(tensor, absl::StrCat(PathOf(tensor), kOffloaded), kNone,
-                                   MemorySpace::kOffloadHost);
-    int32_t position = writer + 1;
-    if (program_.instructions[writer].stream != 0) {
+    const ProgramValueId tensor = gradient.tensor;
+    const InstructionId writer = uses_.PositionOf(gradient.last_write);
+    const ProgramValueId kept = AddTensor(tensor, absl::StrCat(PathOf(tensor), kOffloaded), kNone,
+                                          MemorySpace::kOffloadHost);
+    InstructionId position = writer + 1;
+    if (program_.instructions[writer].stream != kFirstStream) {
       // The thread that issues the copy waits for the collective, so the copy is issued some uses
       // later.
-      const int32_t needed = uses_.BeginOfCopyFor(gradient.uses[periods[1].first]);
+      const InstructionId needed = uses_.BeginOfCopyFor(gradient.uses[periods[1].first]);
       position =
           std::max(position, std::min(uses_.Following(gradient.last_write, distance_), needed));
     }
@@ -269,10 +270,10 @@ class Offloading {
     std::stable_sort(
         insertions_.begin(), insertions_.end(),
         [](const Insertion& a, const Insertion& b) { return a.position < b.position; });
-    std::vector<Instruction> ordered;
+    Table<InstructionId, Instruction> ordered;
     ordered.reserve(program_.instructions.size() + insertions_.size());
     auto next = insertions_.begin();
-    for (int32_t i = 0; i <= end(); ++i) {
+    for (InstructionId i(0); i <= end(); ++i) {
       for (; next != insertions_.end() && next->position == i; ++next) {
         ordered.push_back(std::move(next->instruction));
       }
@@ -285,7 +286,7 @@ class Offloading {
   KernelTable kernels_;
   Program& program_;
   const OffloadUses uses_;
-  absl::flat_hash_map<int32_t, int32_t> updated_in_;  // buffers on the device, by tensor
+  absl::flat_hash_map<ProgramValueId, BufferId> updated_in_;  // buffers on the device, by tensor
   std::vector<Insertion> insertions_;
 };
 

@@ -26,8 +26,8 @@ TensorType Vector() { return {DType::kF64, {kElements}}; }
 
 // Returns a line "y = add(x, w) after z on stream" for each instruction.
 std::string Lines(const Program& program) {
-  const auto names = [&](const std::vector<int32_t>& ids) {
-    return absl::StrJoin(ids, ", ", [&](std::string* out, int32_t id) {
+  const auto names = [&](const std::vector<ProgramValueId>& ids) {
+    return absl::StrJoin(ids, ", ", [&](std::string* out, ProgramValueId id) {
       absl::StrAppend(out, program.value(id).path);
     });
   };
@@ -36,7 +36,7 @@ std::string Lines(const Program& program) {
     absl::StrAppend(&text, names(instruction.outputs), " = ", program.OperationOf(instruction), "(",
                     names(instruction.inputs), ")");
     if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
-    if (instruction.stream != 0) {
+    if (instruction.stream != kFirstStream) {
       absl::StrAppend(&text, " on ", program.streams[instruction.stream]);
     }
     absl::StrAppend(&text, "\n");
@@ -189,11 +189,11 @@ class OffloadGradientsTest : public OffloadTest {
     for (int i = 1; i < 6; ++i) sum = Add(sum, gradients[i]);
     graph_.SetOutput("y", sum);
     TestProgram made(graph_, *backend_);
-    int32_t position = 1;
+    InstructionId position(1);
     for (const char* path : {"exp", "square", "negate", "sqrt", "log", "gelu"}) {
-      const int32_t reduced = made.AddValue(absl::StrCat(path, ".reduced"), Vector());
-      const int32_t gradient = made.Value(path);
-      for (const int32_t id : {gradient, reduced}) {
+      const ProgramValueId reduced = made.AddValue(absl::StrCat(path, ".reduced"), Vector());
+      const ProgramValueId gradient = made.Value(path);
+      for (const ProgramValueId id : {gradient, reduced}) {
         made.program.values[id].gradient_of = made.Value("x");
       }
       made.InsertCollective(position,
@@ -280,7 +280,7 @@ TEST_F(OffloadFaultTest, AKernelThatReadsTheHost) {
 }
 
 TEST_F(OffloadFaultTest, AnUpdateThatIsNotCopiedBack) {
-  made_.program.states[0].updated = made_.Value("add");
+  made_.program.states[ProgramStateId(0)].updated = made_.Value("add");
   EXPECT_THAT(Error(),
               HasSubstr("state w0: touches buffer #9 (w0.staged), which is live in [7, 15]"));
 }

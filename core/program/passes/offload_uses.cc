@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/ids/table.h"
+
 namespace tessera {
 
 bool CanBeCopied(const ProgramValue& value) {
@@ -24,18 +26,18 @@ bool OffloadUses::Selects(const ProgramState& state) const {
 }
 
 void OffloadUses::SelectStates() {
-  absl::flat_hash_map<int32_t, size_t> group_of;  // by the tensor of a flat group
-  for (size_t i = 0; i < program_.states.size(); ++i) {
+  absl::flat_hash_map<ProgramValueId, size_t> group_of;  // by the tensor of a flat group
+  for (const ProgramStateId i : program_.states.ids()) {
     const ProgramState& state = program_.states[i];
     if (!Selects(state)) continue;
-    const int32_t value = state.input != kNone ? state.input : state.updated;
+    const ProgramValueId value = state.input != kNone ? state.input : state.updated;
     size_t index = tensors_.size();
     if (program_.value(value).flat != kNone) {
       index = group_of.try_emplace(program_.TensorOf(value), index).first->second;
     }
     if (index == tensors_.size()) tensors_.emplace_back();
     Offloaded& entry = tensors_[index];
-    entry.states.push_back(static_cast<int32_t>(i));
+    entry.states.push_back(i);
     if (state.input != kNone) entry.tensor = program_.TensorOf(state.input);
     if (state.updated != state.input) entry.updated = program_.TensorOf(state.updated);
   }
@@ -43,22 +45,22 @@ void OffloadUses::SelectStates() {
 
 // A reduced gradient is one that no collective reads.
 void OffloadUses::SelectGradients() {
-  std::vector<bool> excluded(program_.values.size(), true);  // by tensor
+  Table<ProgramValueId, bool> excluded(program_.values.size(), true);  // by tensor
   for (const Instruction& instruction : program_.instructions) {
-    for (const int32_t id : instruction.outputs) excluded[program_.TensorOf(id)] = false;
+    for (const ProgramValueId id : instruction.outputs) excluded[program_.TensorOf(id)] = false;
   }
   for (const Instruction& instruction : program_.instructions) {
     if (!program_.Communicates(instruction)) continue;
-    for (const int32_t id : instruction.inputs) excluded[program_.TensorOf(id)] = true;
+    for (const ProgramValueId id : instruction.inputs) excluded[program_.TensorOf(id)] = true;
   }
   for (const ProgramState& state : program_.states) {
-    for (const int32_t id : {state.input, state.updated}) {
+    for (const ProgramValueId id : {state.input, state.updated}) {
       if (id != kNone) excluded[program_.TensorOf(id)] = true;
     }
   }
-  for (size_t id = 0; id < program_.values.size(); ++id) {
+  for (const ProgramValueId id : program_.values.ids()) {
     if (program_.values[id].gradient_of == kNone) continue;
-    const int32_t tensor = program_.TensorOf(static_cast<int32_t>(id));
+    const ProgramValueId tensor = program_.TensorOf(id);
     const ProgramValue& value = program_.values[tensor];
     if (excluded[tensor] || !CanBeCopied(value) || NumElements(value.type.shape) == 1) continue;
     excluded[tensor] = true;
@@ -72,23 +74,24 @@ void OffloadUses::NumberUses() {
     if (entry.tensor != kNone) touched_with_[entry.tensor].push_back(i);
     if (entry.updated != kNone) touched_with_[entry.updated].push_back(i);
   }
-  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+  for (const InstructionId i : program_.instructions.ids()) {
+    const UseId use = position_of_.end_id();  // if it is one
     bool uses = false;
-    const auto touch = [&](int32_t id, bool writes) {
+    const auto touch = [&](ProgramValueId id, bool writes) {
       const auto found = touched_with_.find(program_.TensorOf(id));
       if (found == touched_with_.end()) return;
       uses = true;
       for (const size_t index : found->second) {
         Offloaded& entry = tensors_[index];
-        if (entry.uses.empty() || entry.uses.back() != count()) entry.uses.push_back(count());
+        if (entry.uses.empty() || entry.uses.back() != use) entry.uses.push_back(use);
         if (!writes) continue;
-        if (entry.first_write < 0) entry.first_write = count();
-        entry.last_write = count();
+        if (entry.first_write == kNone) entry.first_write = use;
+        entry.last_write = use;
       }
     };
-    for (const int32_t id : program_.instructions[i].inputs) touch(id, /*writes=*/false);
-    for (const int32_t id : program_.instructions[i].outputs) touch(id, /*writes=*/true);
-    if (uses) position_of_.push_back(static_cast<int32_t>(i));
+    for (const ProgramValueId id : program_.instructions[i].inputs) touch(id, /*writes=*/false);
+    for (const ProgramValueId id : program_.instructions[i].outputs) touch(id, /*writes=*/true);
+    if (uses) position_of_.push_back(i);
   }
 }
 
@@ -97,9 +100,9 @@ std::vector<OffloadUses::Period> OffloadUses::PeriodsOf(const Offloaded& tensor)
   for (size_t i = 0; i < tensor.uses.size(); ++i) {
     bool joins = false;
     if (i > 0) {
-      const int32_t before = tensor.uses[i - 1], use = tensor.uses[i];
-      const bool written = tensor.first_write >= 0 && before >= tensor.first_write;
-      int32_t gap = offload_.distance + 1;
+      const UseId before = tensor.uses[i - 1], use = tensor.uses[i];
+      const bool written = tensor.first_write != kNone && before >= tensor.first_write;
+      int gap = offload_.distance + 1;
       // A gradient is copied to the host before it can be dropped for the first time.
       if (!tensor.is_state() && periods.size() == 1) gap += offload_.distance;
       joins = (written && (tensor.is_state() || use <= tensor.last_write)) || use - before <= gap;
@@ -110,16 +113,16 @@ std::vector<OffloadUses::Period> OffloadUses::PeriodsOf(const Offloaded& tensor)
   return periods;
 }
 
-int32_t OffloadUses::BeginOfCopyFor(int32_t use) const {
-  return use < offload_.distance ? 0 : position_of_[use - offload_.distance];
+InstructionId OffloadUses::BeginOfCopyFor(UseId use) const {
+  return use.index() < offload_.distance ? InstructionId(0) : position_of_[use - offload_.distance];
 }
 
-int32_t OffloadUses::Following(int32_t use, int32_t k) const {
-  const int32_t stream = program_.instructions[position_of_[use]].stream;
-  const int32_t any = use + k < count() ? position_of_[use + k]
-                                        : static_cast<int32_t>(program_.instructions.size());
-  for (int32_t next = use + 1; next < count(); ++next) {
-    const int32_t position = position_of_[next];
+InstructionId OffloadUses::Following(UseId use, int k) const {
+  const StreamId stream = program_.instructions[position_of_[use]].stream;
+  const InstructionId any =
+      position_of_.contains(use + k) ? position_of_[use + k] : program_.instructions.end_id();
+  for (UseId next = use + 1; position_of_.contains(next); ++next) {
+    const InstructionId position = position_of_[next];
     if (program_.instructions[position].stream == stream && --k == 0) return position;
   }
   return any;

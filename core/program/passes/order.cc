@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "core/ids/table.h"
 #include "core/program/hazards/dependencies.h"
 #include "core/program/passes/pass.h"
 #include "core/program/stream_names.h"
@@ -28,24 +29,24 @@ class Scheduler {
     CountReaders();
     reduction_.assign(count, 0);
     scheduled_.assign(count, false);
-    for (size_t i = 0; i < count; ++i) {
-      if (waiting_[i] == 0) MakeReady(static_cast<int32_t>(i));
+    for (const InstructionId i : program_.instructions.ids()) {
+      if (waiting_[i] == 0) MakeReady(i);
     }
-    std::vector<Instruction> ordered;
+    Table<InstructionId, Instruction> ordered;
     ordered.reserve(count);
     while (ordered.size() < count) {
       TESSERA_CHECK(!ready_.empty()) << "the program's dependencies form a circle";
-      const int32_t next = Next();
+      const InstructionId next = Next();
       ready_.erase(next);
       freeing_.erase(next);
       reductions_.erase(next);
       after_reduction_.erase({reduction_[next], next});
       if (IsReduction(next)) ++reductions_run_;
       scheduled_[next] = true;
-      for (int32_t buffer : buffers_read_[next]) {
+      for (BufferId buffer : buffers_read_[next]) {
         if (--unread_[buffer] == 1) Reconsider(buffer);
       }
-      for (int32_t after : successors_[next]) {
+      for (InstructionId after : successors_[next]) {
         if (IsReduction(next)) reduction_[after] = reductions_run_;
         if (--waiting_[after] == 0) MakeReady(after);
       }
@@ -55,20 +56,18 @@ class Scheduler {
   }
 
  private:
-  using Pairs = std::vector<std::pair<int32_t, int32_t>>;
-
   void FindSuccessors() {
-    const IndexLists predecessors = Predecessors(program_);
+    const auto predecessors = Predecessors(program_);
     const size_t count = program_.instructions.size();
     waiting_.resize(count);
-    Pairs successors;
-    for (size_t i = 0; i < count; ++i) {
+    std::vector<std::pair<InstructionId, InstructionId>> successors;
+    for (const InstructionId i : program_.instructions.ids()) {
       waiting_[i] = static_cast<int32_t>(predecessors[i].size());
-      for (int32_t before : predecessors[i]) {
-        successors.emplace_back(before, static_cast<int32_t>(i));
+      for (InstructionId before : predecessors[i]) {
+        successors.emplace_back(before, i);
       }
     }
-    successors_ = IndexLists(count, successors);
+    successors_ = {count, successors};
   }
 
   void CountReaders() {
@@ -82,31 +81,32 @@ class Scheduler {
       kept_[BufferOf(state.updated)] = true;
     }
     unread_.assign(buffers, 0);
-    Pairs read, readers;
-    absl::InlinedVector<int32_t, 16> once;
-    for (size_t i = 0; i < count; ++i) {
+    std::vector<std::pair<InstructionId, BufferId>> read;
+    std::vector<std::pair<BufferId, InstructionId>> readers;
+    absl::InlinedVector<BufferId, 16> once;
+    for (const InstructionId i : program_.instructions.ids()) {
       once.clear();
-      for (int32_t id : program_.instructions[i].inputs) {
-        const int32_t buffer = BufferOf(id);
+      for (ProgramValueId id : program_.instructions[i].inputs) {
+        const BufferId buffer = BufferOf(id);
         if (std::find(once.begin(), once.end(), buffer) == once.end()) once.push_back(buffer);
       }
-      for (int32_t buffer : once) {
+      for (BufferId buffer : once) {
         ++unread_[buffer];
-        read.emplace_back(static_cast<int32_t>(i), buffer);
-        readers.emplace_back(buffer, static_cast<int32_t>(i));
+        read.emplace_back(i, buffer);
+        readers.emplace_back(buffer, i);
       }
     }
-    buffers_read_ = IndexLists(count, read);
-    readers_ = IndexLists(buffers, readers);
+    buffers_read_ = {count, read};
+    readers_ = {buffers, readers};
   }
 
   // Returns the bytes that running instruction i now would free, minus those that it takes.
-  int64_t Gain(int32_t i) const {
+  int64_t Gain(InstructionId i) const {
     int64_t gain = 0;
-    for (int32_t buffer : buffers_read_[i]) {
+    for (BufferId buffer : buffers_read_[i]) {
       if (unread_[buffer] == 1 && !kept_[buffer]) gain += program_.buffers[buffer].bytes;
     }
-    for (int32_t id : program_.instructions[i].outputs) {
+    for (ProgramValueId id : program_.instructions[i].outputs) {
       if (!kept_[BufferOf(id)]) gain -= NumBytes(program_.values[id].type);
     }
     return gain;
@@ -114,20 +114,20 @@ class Scheduler {
 
   // Returns whether instruction i reduces gradients; such a reduction overlaps with later
   // computation.
-  bool IsReduction(int32_t i) const {
+  bool IsReduction(InstructionId i) const {
     const Instruction& instruction = program_.instructions[i];
     return instruction.kind == InstructionKind::kCollective &&
            program_.streams[instruction.stream] == kGradientStream;
   }
 
-  int32_t Next() const {
+  InstructionId Next() const {
     if (!reductions_.empty()) return *reductions_.begin();
     if (!freeing_.empty()) return *freeing_.begin();
-    const int32_t first = *ready_.begin();
+    const InstructionId first = *ready_.begin();
     return reduction_[first] == 0 ? first : after_reduction_.begin()->second;
   }
 
-  void MakeReady(int32_t i) {
+  void MakeReady(InstructionId i) {
     ready_.insert(i);
     if (IsReduction(i)) reductions_.insert(i);
     if (reduction_[i] > 0) after_reduction_.insert({reduction_[i], i});
@@ -135,8 +135,8 @@ class Scheduler {
   }
 
   // Called when only one reader of the buffer is left: running that reader would free the buffer.
-  void Reconsider(int32_t buffer) {
-    for (int32_t reader : readers_[buffer]) {
+  void Reconsider(BufferId buffer) {
+    for (InstructionId reader : readers_[buffer]) {
       if (!scheduled_[reader]) {
         if (ready_.count(reader) > 0 && Gain(reader) > 0) freeing_.insert(reader);
         return;
@@ -144,23 +144,24 @@ class Scheduler {
     }
   }
 
-  int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
+  BufferId BufferOf(ProgramValueId value) const { return program_.values[value].buffer; }
 
   Program& program_;
-  IndexLists successors_;
-  std::vector<int32_t> waiting_;  // predecessors that have not been scheduled
-  IndexLists readers_;            // by buffer
-  IndexLists buffers_read_;       // by instruction, each once
-  std::vector<int32_t> unread_;   // by buffer: readers that have not been scheduled
-  std::vector<bool> kept_;        // by buffer: not freed within the step
+  IndexLists<InstructionId, InstructionId> successors_;
+  Table<InstructionId, int32_t> waiting_;  // predecessors that have not been scheduled
+  IndexLists<BufferId, InstructionId> readers_;
+  IndexLists<InstructionId, BufferId> buffers_read_;  // each once
+  Table<BufferId, int32_t> unread_;                   // readers that have not been scheduled
+  Table<BufferId, bool> kept_;                        // not freed within the step
   int32_t reductions_run_ = 0;
-  std::vector<int32_t> reduction_;  // the last reduction that an instruction waits for; 0: none
-  std::vector<bool> scheduled_;
-  std::set<int32_t> ready_;
+  Table<InstructionId, int32_t>
+      reduction_;  // the last reduction that an instruction waits for; 0: none
+  Table<InstructionId, bool> scheduled_;
+  std::set<InstructionId> ready_;
   // Subsets of ready_:
-  std::set<int32_t> freeing_;
-  std::set<int32_t> reductions_;
-  std::set<std::pair<int32_t, int32_t>> after_reduction_;  // the reduction, the instruction
+  std::set<InstructionId> freeing_;
+  std::set<InstructionId> reductions_;
+  std::set<std::pair<int32_t, InstructionId>> after_reduction_;  // the reduction, the instruction
 };
 
 }  // namespace

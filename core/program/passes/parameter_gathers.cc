@@ -1,6 +1,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ids/table.h"
 #include "core/program/passes/communication.h"
 #include "core/program/stream_names.h"
 
@@ -23,19 +24,19 @@ bool Moves(const Program& program, const Instruction& instruction) {
 // A gather, as far as it is known so far.
 struct Found {
   ParameterGather gather;
-  std::vector<int32_t> copies;  // since its last collective, which only they have read
-  bool computed_on = false;     // by a kernel that is not a copy
-  int axes = 1;                 // the number of axes that were gathered, one after the other
+  std::vector<InstructionId> copies;  // since its last collective, which only they have read
+  bool computed_on = false;           // by a kernel that is not a copy
+  int axes = 1;                       // the number of axes that were gathered, one after the other
 
-  void Use(int32_t instruction, bool moves) {
+  void Use(InstructionId instruction, bool moves) {
     if (gather.first_use == kNone) gather.first_use = instruction;
     gather.last_use = instruction;
     if (moves) copies.push_back(instruction);
     computed_on = computed_on || !moves;
   }
   // Continues the gather along another axis.
-  void Extend(int32_t instruction) {
-    for (const int32_t copy : copies) gather.instructions.push_back(copy);
+  void Extend(InstructionId instruction) {
+    for (const InstructionId copy : copies) gather.instructions.push_back(copy);
     gather.instructions.push_back(instruction);
     gather.first_use = gather.last_use = kNone;
     copies.clear();
@@ -49,16 +50,16 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
   std::vector<Found> found;
   // By tensor: the gather whose result it holds (kNone if none), and the number of axes gathered so
   // far.
-  std::vector<int32_t> gather_of(program.values.size(), kNone);
-  std::vector<int> axes_of(program.values.size(), 0);
-  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+  Table<ProgramValueId, int> gather_of(program.values.size(), kNone);
+  Table<ProgramValueId, int> axes_of(program.values.size(), 0);
+  for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
     const bool moves = Moves(program, instruction);
     if (IsGather(program, instruction)) {
-      const int32_t input = program.TensorOf(instruction.inputs[0]);
-      const int32_t output = program.TensorOf(instruction.outputs[0]);
-      const int32_t source = gather_of[input];
-      int32_t& gather = gather_of[output];
+      const ProgramValueId input = program.TensorOf(instruction.inputs[0]);
+      const ProgramValueId output = program.TensorOf(instruction.outputs[0]);
+      const int source = gather_of[input];
+      int& gather = gather_of[output];
       // Otherwise it repeats an inner gather of an array that is kept gathered over the other axes.
       const bool continues = source != kNone && axes_of[input] == found[source].axes;
       if (continues && !found[source].computed_on) {
@@ -71,16 +72,16 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
       const bool kept = source != kNone && axes_of[input] < found[source].axes;
       if (source != kNone && !kept) found[source].Use(i, /*moves=*/false);
       axes_of[output] = 1;
-      gather = static_cast<int32_t>(found.size());
+      gather = static_cast<int>(found.size());
       found.push_back({{{i}, kNone, kNone}, {}, false});
       continue;
     }
-    for (const int32_t id : instruction.inputs) {
-      const int32_t gather = gather_of[program.TensorOf(id)];
+    for (const ProgramValueId id : instruction.inputs) {
+      const int gather = gather_of[program.TensorOf(id)];
       if (gather == kNone) continue;
       found[gather].Use(i, moves);
       if (!moves) continue;
-      for (const int32_t output : instruction.outputs) {
+      for (const ProgramValueId output : instruction.outputs) {
         gather_of[program.TensorOf(output)] = gather;
         axes_of[program.TensorOf(output)] = axes_of[program.TensorOf(id)];
       }

@@ -17,8 +17,8 @@ TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 // Returns a line "y = matmul+add(x, w, b)" for each instruction.
 std::string Lines(const Program& program) {
   std::string text;
-  const auto names = [&](const std::vector<int32_t>& ids) {
-    return absl::StrJoin(ids, ", ", [&](std::string* out, int32_t id) {
+  const auto names = [&](const std::vector<ProgramValueId>& ids) {
+    return absl::StrJoin(ids, ", ", [&](std::string* out, ProgramValueId id) {
       absl::StrAppend(out, program.value(id).path);
     });
   };
@@ -58,7 +58,8 @@ TEST_F(PassesTest, FuseJoinsBiasAndActivation) {
             "gelu = gelu(add)\n");
   ASSERT_TRUE(FusePass(chooser_, program).ok());
   EXPECT_EQ(Lines(program), "gelu = matmul+add+gelu(x, w, b)\n");
-  EXPECT_EQ(program.instructions[0].fused_paths, std::vector<std::string>({"add", "gelu"}));
+  EXPECT_EQ(program.instructions[InstructionId(0)].fused_paths,
+            std::vector<std::string>({"add", "gelu"}));
 }
 
 TEST_F(PassesTest, FuseKeepsWhatIsReadElsewhere) {
@@ -116,7 +117,8 @@ TEST_F(PassesTest, FuseJoinsASumThatWaits) {
             "exp = exp(w)\n"
             "add = matmul+add(x, w, x)\n"
             "square = square(w)\n");
-  EXPECT_EQ(program.instructions[1].after, program.instructions[0].outputs);
+  EXPECT_EQ(program.instructions[InstructionId(1)].after,
+            program.instructions[InstructionId(0)].outputs);
   EXPECT_EQ(Lines(fused_after("square")),
             "exp = exp(w)\n"
             "matmul = matmul(x, w)\n"
@@ -172,8 +174,8 @@ TEST_F(PassesTest, OrderKeepsOrderEdges) {
   graph_.SetOutput("y", Add(ReduceSum(late, {0}), sum));
   Program program = Lowered();
   ASSERT_TRUE(OrderPass(chooser_, program).ok());
-  EXPECT_EQ(program.instructions[1].path, "reduce_sum");
-  EXPECT_EQ(program.instructions[2].path, "square");
+  EXPECT_EQ(program.instructions[InstructionId(1)].path, "reduce_sum");
+  EXPECT_EQ(program.instructions[InstructionId(2)].path, "square");
 }
 
 TEST(PassList, UnknownPassNamesThoseThereAre) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "core/ids/table.h"
 #include "core/program/hazards/dependencies.h"
 #include "core/program/passes/communication.h"
 
@@ -13,19 +14,20 @@ namespace tessera {
 
 void PrefetchGathers(int distance, Program& program) {
   const std::vector<ParameterGather> gathers = FindParameterGathers(program);
-  const IndexLists predecessors = Predecessors(program);
+  const auto predecessors = Predecessors(program);
   const size_t count = program.instructions.size();
-  // By instruction: the gathers that move before it.
-  std::vector<std::vector<int32_t>> before(count);
-  std::vector<bool> moved(count, false);
-  int32_t earliest = 0;  // gathers keep their order
+  // The gathers that move before each instruction.
+  Table<InstructionId, std::vector<InstructionId>> before(count);
+  Table<InstructionId, bool> moved(count, false);
+  InstructionId earliest(0);  // gathers keep their order
   for (size_t k = 0; k < gathers.size(); ++k) {
-    const std::vector<int32_t>& instructions = gathers[k].instructions;
+    const std::vector<InstructionId>& instructions = gathers[k].instructions;
     const bool first = k < static_cast<size_t>(distance);
-    int32_t position = first ? gathers[0].instructions.back() + 1 : gathers[k - distance].first_use;
+    InstructionId position =
+        first ? gathers[0].instructions.back() + 1 : gathers[k - distance].first_use;
     position = std::max(position, earliest);
-    for (const int32_t i : instructions) {
-      for (const int32_t predecessor : predecessors[i]) {
+    for (const InstructionId i : instructions) {
+      for (const InstructionId predecessor : predecessors[i]) {
         if (absl::c_binary_search(instructions, predecessor)) continue;
         position = std::max(position, predecessor + 1);
       }
@@ -34,16 +36,16 @@ void PrefetchGathers(int distance, Program& program) {
       earliest = instructions.back() + 1;
       continue;
     }
-    for (const int32_t i : instructions) {
+    for (const InstructionId i : instructions) {
       before[position].push_back(i);
       moved[i] = true;
     }
     earliest = position;
   }
-  std::vector<Instruction> ordered;
+  Table<InstructionId, Instruction> ordered;
   ordered.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    for (const int32_t gather : before[i]) {
+  for (const InstructionId i : program.instructions.ids()) {
+    for (const InstructionId gather : before[i]) {
       ordered.push_back(std::move(program.instructions[gather]));
     }
     if (!moved[i]) ordered.push_back(std::move(program.instructions[i]));

@@ -65,11 +65,12 @@ class Reader {
   }
 
  private:
-  template <typename Messages, typename T>
-  absl::Status ReadAll(const Messages& messages, std::vector<T>& all, absl::string_view what) {
+  template <typename Messages, typename Entries>
+  absl::Status ReadAll(const Messages& messages, Entries& all, absl::string_view what) {
     all.reserve(messages.size());
     for (const auto& message : messages) {
-      const absl::Status status = Read(message, all.emplace_back());
+      all.emplace_back();
+      const absl::Status status = Read(message, all.back());
       if (!status.ok()) {
         return Bad("program '", program_.name, "', ", what, " ", all.size() - 1, ": ",
                    status.message());
@@ -92,20 +93,20 @@ class Reader {
   }
 
   // Reads indices into a list of `count` entries.
-  template <typename Indices>
+  template <typename Indices, typename Id>
   static absl::Status ReadIndices(const Indices& indices, int64_t count, absl::string_view what,
-                                  std::vector<int32_t>& all) {
+                                  std::vector<Id>& all) {
     for (const int32_t index : indices) {
       RETURN_IF_ERROR(CheckIndex(index, count, what));
-      all.push_back(index);
+      all.emplace_back(index);
     }
     return absl::OkStatus();
   }
   // Reads operands, which must be in a buffer.
   template <typename Indices>
-  absl::Status ReadOperands(const Indices& indices, std::vector<int32_t>& all) const {
+  absl::Status ReadOperands(const Indices& indices, std::vector<ProgramValueId>& all) const {
     RETURN_IF_ERROR(ReadIndices(indices, message_.values_size(), "value", all));
-    for (const int32_t id : all) RETURN_IF_ERROR(CheckOperand(id));
+    for (const ProgramValueId id : all) RETURN_IF_ERROR(CheckOperand(id.index()));
     return absl::OkStatus();
   }
   absl::Status CheckOperand(int32_t id) const {
@@ -145,15 +146,15 @@ class Reader {
       RETURN_IF_ERROR(CheckOperand(message.sliced_from()));
     }
     RETURN_IF_ERROR(CheckOptional(message.flat(), message_.flats_size(), "flat rule"));
-    value.part = message.part();
-    value.sliced_from = message.sliced_from();
+    value.part = PartId(message.part());
+    value.sliced_from = ProgramValueId(message.sliced_from());
     RETURN_IF_ERROR(CheckOptional(message.gradient_of(), message_.values_size(), "value"));
-    value.gradient_of = message.gradient_of();
-    value.flat = message.flat();
+    value.gradient_of = ProgramValueId(message.gradient_of());
+    value.flat = FlatId(message.flat());
     value.packed = message.packed();
-    value.buffer = message.buffer();
+    value.buffer = BufferId(message.buffer());
     value.offset = message.offset();
-    value.within = message.within();
+    value.within = ProgramValueId(message.within());
     return absl::OkStatus();
   }
 
@@ -288,11 +289,11 @@ class Reader {
     RETURN_IF_ERROR(CheckOptional(message.draw(), kernel ? message_.draws_size() : 0, "draw"));
     RETURN_IF_ERROR(
         CheckOptional(message.workspace(), kernel ? message_.buffers_size() : 0, "buffer"));
-    instruction.stream = message.stream();
-    instruction.kernel = message.kernel();
-    instruction.collective = message.collective();
-    instruction.draw = message.draw();
-    instruction.workspace = message.workspace();
+    instruction.stream = StreamId(message.stream());
+    instruction.kernel = KernelId(message.kernel());
+    instruction.collective = CollectiveId(message.collective());
+    instruction.draw = DrawId(message.draw());
+    instruction.workspace = BufferId(message.workspace());
     instruction.fused_paths.assign(message.fused_paths().begin(), message.fused_paths().end());
     RETURN_IF_ERROR(ReadOperands(message.inputs(), instruction.inputs));
     RETURN_IF_ERROR(ReadOperands(message.outputs(), instruction.outputs));
@@ -347,7 +348,7 @@ class Reader {
 
   absl::Status Read(const ProgramProto::NamedValue& message, NamedValue& value) const {
     RETURN_IF_ERROR(CheckOperand(message.value()));
-    value = {message.name(), message.value()};
+    value = {message.name(), ProgramValueId(message.value())};
     return absl::OkStatus();
   }
 
@@ -355,8 +356,8 @@ class Reader {
     if (!ProgramProto::Role_IsValid(message.role())) return Bad("role ", message.role());
     if (message.input() != kNone) RETURN_IF_ERROR(CheckOperand(message.input()));
     RETURN_IF_ERROR(CheckOperand(message.updated()));
-    state = {message.path(), message.origin(), static_cast<Role>(message.role()), message.input(),
-             message.updated()};
+    state = {message.path(), message.origin(), static_cast<Role>(message.role()),
+             ProgramValueId(message.input()), ProgramValueId(message.updated())};
     return absl::OkStatus();
   }
 

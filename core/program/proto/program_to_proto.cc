@@ -11,18 +11,23 @@ void Append(const Numbers& numbers, Field* field) {
   field->Add(numbers.begin(), numbers.end());
 }
 
+template <typename Id, typename Field>
+void AppendIds(const std::vector<Id>& ids, Field* field) {
+  for (const Id id : ids) field->Add(id.index());
+}
+
 void Set(const ProgramValue& value, ProgramProto::Value* message) {
   message->set_path(value.path);
   *message->mutable_type() = ToProto(value.type);
   Append(value.strides, message->mutable_strides());
   message->set_role(static_cast<ProgramProto::Role>(value.role));
-  message->set_buffer(value.buffer);
+  message->set_buffer(value.buffer.index());
   message->set_offset(value.offset);
-  message->set_within(value.within);
-  message->set_part(value.part);
-  message->set_sliced_from(value.sliced_from);
-  message->set_gradient_of(value.gradient_of);
-  message->set_flat(value.flat);
+  message->set_within(value.within.index());
+  message->set_part(value.part.index());
+  message->set_sliced_from(value.sliced_from.index());
+  message->set_gradient_of(value.gradient_of.index());
+  message->set_flat(value.flat.index());
   message->set_packed(value.packed);
 }
 
@@ -87,16 +92,16 @@ void Set(const DrawRule& draw, const Mesh& mesh, ProgramProto::Draw* message) {
 void Set(const Instruction& instruction, ProgramProto::Instruction* message) {
   message->set_path(instruction.path);
   message->set_kind(static_cast<ProgramProto::Instruction::Kind>(instruction.kind));
-  message->set_stream(instruction.stream);
-  Append(instruction.waits, message->mutable_waits());
-  message->set_kernel(instruction.kernel);
-  message->set_collective(instruction.collective);
-  message->set_draw(instruction.draw);
+  message->set_stream(instruction.stream.index());
+  AppendIds(instruction.waits, message->mutable_waits());
+  message->set_kernel(instruction.kernel.index());
+  message->set_collective(instruction.collective.index());
+  message->set_draw(instruction.draw.index());
   for (const std::string& path : instruction.fused_paths) message->add_fused_paths(path);
-  Append(instruction.inputs, message->mutable_inputs());
-  Append(instruction.outputs, message->mutable_outputs());
-  Append(instruction.after, message->mutable_after());
-  message->set_workspace(instruction.workspace);
+  AppendIds(instruction.inputs, message->mutable_inputs());
+  AppendIds(instruction.outputs, message->mutable_outputs());
+  AppendIds(instruction.after, message->mutable_after());
+  message->set_workspace(instruction.workspace.index());
   message->set_phase(static_cast<ProgramProto::Instruction::Phase>(instruction.phase));
   message->set_recomputed(instruction.recomputed);
   message->set_flops(instruction.cost.flops);
@@ -122,7 +127,7 @@ void Set(const Buffer& buffer, ProgramProto::Buffer* message) {
 
 void Set(const NamedValue& value, ProgramProto::NamedValue* message) {
   message->set_name(value.name);
-  message->set_value(value.value);
+  message->set_value(value.value.index());
 }
 
 }  // namespace
@@ -157,8 +162,8 @@ ProgramProto ToProto(const Program& program) {
     added.set_path(state.path);
     added.set_origin(state.origin);
     added.set_role(static_cast<ProgramProto::Role>(state.role));
-    added.set_input(state.input);
-    added.set_updated(state.updated);
+    added.set_input(state.input.index());
+    added.set_updated(state.updated.index());
   }
   for (const NamedValue& output : program.outputs) Set(output, message.add_outputs());
   for (const MemorySpace space : kAllMemorySpaces) message.add_arenas(program.arenas[space]);

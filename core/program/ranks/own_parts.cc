@@ -18,19 +18,19 @@ bool Overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin
 
 // An instruction that reads a value.
 struct Reader {
-  int32_t instruction;
-  int32_t value;
+  InstructionId instruction;
+  ProgramValueId value;
 };
 
 // An all-gather of a state.
 struct Gather {
-  int32_t instruction;
-  int32_t output;
+  InstructionId instruction;
+  ProgramValueId output;
   std::vector<Reader> readers;
 };
 
 // Returns the elements of the output that a value covers; all of them if they differ between ranks.
-Range ElementsOf(const Program& program, int32_t output, int32_t id) {
+Range ElementsOf(const Program& program, ProgramValueId output, ProgramValueId id) {
   const ProgramValue& whole = program.value(output);
   const ProgramValue& value = program.value(id);
   const Range all = {0, NumElements(whole.type.shape)};
@@ -71,8 +71,8 @@ std::optional<Range> OwnPartOf(const Program& program, const Instruction& instru
 // Returns whether a state keeps its gathered contents until the output has been read. `writers` are
 // all instructions that write it.
 bool StaysWhileRead(const Program& program, const Gather& gather,
-                    const std::vector<int32_t>& writers) {
-  for (const int32_t writer : writers) {
+                    const std::vector<InstructionId>& writers) {
+  for (const InstructionId writer : writers) {
     if (writer < gather.instruction) continue;
     for (const Reader& reader : gather.readers) {
       const bool ordered =
@@ -103,16 +103,16 @@ Range LongestUnread(const Range& own, std::vector<Range> read) {
 
 OwnParts::OwnParts(const Program& program, const RankBinding& binding,
                    absl::Span<const int> coordinates) {
-  absl::flat_hash_map<int32_t, Gather> gathers;                // by output
-  absl::flat_hash_map<int32_t, std::vector<int32_t>> writers;  // by buffer of a state
-  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+  absl::flat_hash_map<ProgramValueId, Gather> gathers;                // by output
+  absl::flat_hash_map<BufferId, std::vector<InstructionId>> writers;  // by buffer of a state
+  for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
-    for (const int32_t input : instruction.inputs) {
+    for (const ProgramValueId input : instruction.inputs) {
       const auto gather = gathers.find(program.TensorOf(input));
       if (gather != gathers.end()) gather->second.readers.push_back({i, input});
     }
-    for (const int32_t output : instruction.outputs) {
-      const int32_t buffer = program.value(output).buffer;
+    for (const ProgramValueId output : instruction.outputs) {
+      const BufferId buffer = program.value(output).buffer;
       if (buffer != kNone && program.buffers[buffer].state) writers[buffer].push_back(i);
     }
     if (OwnPartOf(program, instruction, coordinates).has_value()) {
@@ -126,7 +126,7 @@ OwnParts::OwnParts(const Program& program, const RankBinding& binding,
   }
   for (const auto& [output, gather] : gathers) {
     const Instruction& instruction = program.instructions[gather.instruction];
-    const int32_t state = instruction.inputs[0];
+    const ProgramValueId state = instruction.inputs[0];
     if (!StaysWhileRead(program, gather, writers[program.value(state).buffer])) continue;
     const Range own = *OwnPartOf(program, instruction, coordinates);
     std::vector<Range> read;

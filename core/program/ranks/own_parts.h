@@ -30,20 +30,20 @@ class OwnParts {
 
   // Returns the address of the first byte of a value as this rank reads it; `planned` is its
   // planned address.
-  ArenaAddress AddressOf(int32_t value, ArenaAddress planned) const {
+  ArenaAddress AddressOf(ProgramValueId value, ArenaAddress planned) const {
     const auto found = in_state_.find(value);
     return found == in_state_.end() ? planned : found->second;
   }
   // Returns the elements of an all-gather's output that nothing reads from the output; an empty
   // range if there are none.
-  FlatGroup::Range UnreadIn(int32_t instruction) const {
+  FlatGroup::Range UnreadIn(InstructionId instruction) const {
     const auto found = unread_.find(instruction);
     return found == unread_.end() ? FlatGroup::Range() : found->second;
   }
 
  private:
-  absl::flat_hash_map<int32_t, ArenaAddress> in_state_;    // by value
-  absl::flat_hash_map<int32_t, FlatGroup::Range> unread_;  // by instruction
+  absl::flat_hash_map<ProgramValueId, ArenaAddress> in_state_;
+  absl::flat_hash_map<InstructionId, FlatGroup::Range> unread_;
 };
 
 }  // namespace tessera

@@ -23,35 +23,33 @@ class OwnPartsTest : public ::testing::Test {
     state_ = AddTensor("state", kPart);
     program_.buffers[program_.value(state_).buffer].state = true;
     gathered_ = AddTensor("gathered", 2 * kPart);
-    Add(InstructionKind::kCollective, state_, gathered_, 1);
-    program_.instructions[0].collective = 0;
+    Add(InstructionKind::kCollective, state_, gathered_, StreamId(1));
+    program_.instructions[InstructionId(0)].collective = CollectiveId(0);
     for (int k = 0; k < 3; ++k) {
       members_[k] = AddTensor("member", kMember);
       ProgramValue& member = program_.values[members_[k]];
       member.buffer = program_.value(gathered_).buffer;
       member.offset = k * kMember * kSize;
       member.within = gathered_;
-      Add(InstructionKind::kCopy, members_[k], AddTensor("copy", kMember), 0);
+      Add(InstructionKind::kCopy, members_[k], AddTensor("copy", kMember), kFirstStream);
     }
     updated_ = AddTensor("updated", kPart);
     program_.values[updated_].buffer = program_.value(state_).buffer;
-    Add(InstructionKind::kCopy, AddTensor("update", kPart), updated_, 0);
+    Add(InstructionKind::kCopy, AddTensor("update", kPart), updated_, kFirstStream);
   }
 
-  int32_t AddTensor(const std::string& path, int64_t elements) {
+  ProgramValueId AddTensor(const std::string& path, int64_t elements) {
     ProgramValue value;
     value.path = path;
     value.type = {DType::kF32, {elements}};
     value.strides = {1};
-    value.buffer = static_cast<int32_t>(program_.buffers.size());
     Buffer buffer;
     buffer.bytes = elements * kSize;
-    buffer.offset = 256 * value.buffer;
-    program_.buffers.push_back(buffer);
-    program_.values.push_back(value);
-    return static_cast<int32_t>(program_.values.size()) - 1;
+    buffer.offset = 256 * static_cast<int64_t>(program_.buffers.size());
+    value.buffer = program_.buffers.push_back(buffer);
+    return program_.values.push_back(value);
   }
-  void Add(InstructionKind kind, int32_t input, int32_t output, int32_t stream) {
+  void Add(InstructionKind kind, ProgramValueId input, ProgramValueId output, StreamId stream) {
     Instruction instruction;
     instruction.kind = kind;
     instruction.stream = stream;
@@ -72,22 +70,22 @@ class OwnPartsTest : public ::testing::Test {
   void ExpectNothingInState() const {
     for (const int rank : {0, 1}) {
       const OwnParts parts = Made(rank);
-      EXPECT_EQ(parts.UnreadIn(0).size(), 0);
+      EXPECT_EQ(parts.UnreadIn(InstructionId(0)).size(), 0);
       for (const int member : {0, 1, 2}) EXPECT_EQ(InState(parts, member), -1);
     }
   }
 
   Program program_;
-  int32_t state_, gathered_, updated_, members_[3];
+  ProgramValueId state_, gathered_, updated_, members_[3];
 };
 
 TEST_F(OwnPartsTest, AMemberInTheOwnPartIsReadInTheState) {
   const OwnParts first = Made(0), second = Made(1);
-  EXPECT_EQ(first.UnreadIn(0), (FlatGroup::Range{0, 4}));
+  EXPECT_EQ(first.UnreadIn(InstructionId(0)), (FlatGroup::Range{0, 4}));
   EXPECT_EQ(InState(first, 0), 0);
   EXPECT_EQ(InState(first, 1), -1);
   EXPECT_EQ(InState(first, 2), -1);
-  EXPECT_EQ(second.UnreadIn(0), (FlatGroup::Range{8, 12}));
+  EXPECT_EQ(second.UnreadIn(InstructionId(0)), (FlatGroup::Range{8, 12}));
   EXPECT_EQ(InState(second, 0), -1);
   EXPECT_EQ(InState(second, 1), -1);
   EXPECT_EQ(InState(second, 2), 2);
@@ -95,34 +93,34 @@ TEST_F(OwnPartsTest, AMemberInTheOwnPartIsReadInTheState) {
 
 TEST_F(OwnPartsTest, WhatNobodyReadsIsUnread) {
   program_.instructions.erase(program_.instructions.begin() + 2);
-  EXPECT_EQ(Made(0).UnreadIn(0), (FlatGroup::Range{0, 6}));
-  EXPECT_EQ(Made(1).UnreadIn(0), (FlatGroup::Range{6, 12}));
+  EXPECT_EQ(Made(0).UnreadIn(InstructionId(0)), (FlatGroup::Range{0, 6}));
+  EXPECT_EQ(Made(1).UnreadIn(InstructionId(0)), (FlatGroup::Range{6, 12}));
   EXPECT_EQ(InState(Made(0), 0), 0);
 }
 
 TEST_F(OwnPartsTest, AStateThatIsWrittenBeforeTheLastReaderIsCopied) {
-  std::swap(program_.instructions[3], program_.instructions[4]);
+  std::swap(program_.instructions[InstructionId(3)], program_.instructions[InstructionId(4)]);
   ExpectNothingInState();
 }
 
 TEST_F(OwnPartsTest, AStateThatItsReaderWritesIsCopied) {
-  program_.instructions[4].inputs = {members_[0]};
+  program_.instructions[InstructionId(4)].inputs = {members_[0]};
   ExpectNothingInState();
 }
 
 TEST_F(OwnPartsTest, AStateThatAnotherStreamWritesIsCopied) {
-  program_.instructions[4].stream = 1;
+  program_.instructions[InstructionId(4)].stream = StreamId(1);
   ExpectNothingInState();
 }
 
 TEST_F(OwnPartsTest, AStateThatIsWrittenBeforeTheGatherStays) {
   std::rotate(program_.instructions.begin(), program_.instructions.begin() + 4,
               program_.instructions.end());
-  EXPECT_EQ(Made(0).UnreadIn(1), (FlatGroup::Range{0, 4}));
+  EXPECT_EQ(Made(0).UnreadIn(InstructionId(1)), (FlatGroup::Range{0, 4}));
 }
 
 TEST_F(OwnPartsTest, AReaderOfTheWholeNeedsTheCopy) {
-  program_.instructions[1].inputs = {gathered_};
+  program_.instructions[InstructionId(1)].inputs = {gathered_};
   ExpectNothingInState();
 }
 
@@ -131,7 +129,7 @@ TEST_F(OwnPartsTest, AReaderOfTheWholeNeedsTheCopy) {
 TEST_F(OwnPartsTest, AValueThatIsCopiedInPartNeedsAllOfTheCopy) {
   program_.values[members_[0]].offset = 2 * kSize;
   const OwnParts parts = Made(0);
-  EXPECT_EQ(parts.UnreadIn(0).size(), 0);
+  EXPECT_EQ(parts.UnreadIn(InstructionId(0)).size(), 0);
   EXPECT_EQ(InState(parts, 0), -1);
 }
 

@@ -23,7 +23,7 @@ RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinat
       left_[value.flat] = NumElements(parts_[value.part].extent);
     }
   }
-  for (size_t i = 0; i < left_.size(); ++i) {
+  for (const FlatId i : program_.flats.ids()) {
     const FlatRule& flat = program_.flats[i];
     held_.push_back(flat.HeldAt(program_.mesh, coordinates, left_[i]));
     positions_.push_back(flat.InPartAt(program_.mesh, coordinates, left_[i]));
@@ -31,13 +31,13 @@ RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinat
   }
 }
 
-const Shape& RankBinding::ShapeOf(int32_t value) const {
+const Shape& RankBinding::ShapeOf(ProgramValueId value) const {
   const ProgramValue& v = program_.values[value];
   if (v.flat != kNone) return flat_shapes_[v.flat];
   return v.part == kNone ? v.type.shape : parts_[v.part].extent;
 }
 
-Strides RankBinding::StridesOf(int32_t value) const {
+Strides RankBinding::StridesOf(ProgramValueId value) const {
   const ProgramValue& v = program_.values[value];
   return v.packed ? RowMajorStrides(ShapeOf(value)) : v.strides;
 }
@@ -60,12 +60,12 @@ int64_t RankBinding::ShiftOf(const ProgramValue& value) const {
   return shift;
 }
 
-ArenaAddress RankBinding::AddressOf(int32_t value) const {
+ArenaAddress RankBinding::AddressOf(ProgramValueId value) const {
   const ProgramValue& v = program_.values[value];
   return program_.AddressOf(value) + ShiftOf(v) * SizeOf(v.type.dtype);
 }
 
-Region RankBinding::RegionOf(int32_t value) const {
+Region RankBinding::RegionOf(ProgramValueId value) const {
   const ProgramValue& v = program_.values[value];
   if (v.flat != kNone) return {{held_[v.flat].begin}, {left_[v.flat]}};
   const Shape& global = v.part == kNone ? v.type.shape : program_.parts[v.part].global;
@@ -77,7 +77,7 @@ Region RankBinding::RegionOf(int32_t value) const {
 RandomDraw RankBinding::DrawOf(const Instruction& instruction) const {
   const DrawRule& draw = program_.draws[instruction.draw];
   RandomDraw drawn = draw.At(program_.mesh, coordinates_);
-  const int32_t flat = program_.values[instruction.outputs[0]].flat;
+  const FlatId flat = program_.values[instruction.outputs[0]].flat;
   if (flat == kNone) return drawn;
   drawn.box = draw.part.At(program_.mesh, coordinates_).extent;
   drawn.first = held_[flat].begin;
@@ -86,10 +86,10 @@ RandomDraw RankBinding::DrawOf(const Instruction& instruction) const {
 
 LocalWork LocalWorkOf(const Program& program, const Instruction& instruction,
                       const RankBinding& rank) {
-  const auto padded = [&](int32_t id) {
+  const auto padded = [&](ProgramValueId id) {
     return !rank.Differs(id) || rank.ShapeOf(id) == program.values[id].type.shape;
   };
-  const auto nothing = [&](int32_t id) { return Empty(rank.ShapeOf(id)); };
+  const auto nothing = [&](ProgramValueId id) { return Empty(rank.ShapeOf(id)); };
   if (std::all_of(instruction.inputs.begin(), instruction.inputs.end(), padded) &&
       std::all_of(instruction.outputs.begin(), instruction.outputs.end(), padded)) {
     return LocalWork::kPlanned;
@@ -97,9 +97,9 @@ LocalWork LocalWorkOf(const Program& program, const Instruction& instruction,
   if (std::all_of(instruction.outputs.begin(), instruction.outputs.end(), nothing)) {
     return LocalWork::kNothing;
   }
-  const bool lacks_input =
-      std::any_of(instruction.inputs.begin(), instruction.inputs.end(),
-                  [&](int32_t id) { return nothing(id) && !Empty(program.values[id].type.shape); });
+  const bool lacks_input = std::any_of(
+      instruction.inputs.begin(), instruction.inputs.end(),
+      [&](ProgramValueId id) { return nothing(id) && !Empty(program.values[id].type.shape); });
   const bool identity = lacks_input && !program.KernelOf(instruction).op->TakesEmptyInputs();
   return identity ? LocalWork::kIdentity : LocalWork::kOwn;
 }
@@ -110,7 +110,7 @@ KernelRequest LocalRequest(const Program& program, const Instruction& instructio
   KernelRequest request = planned.request;
   // A kernel sees only its local operands; regions are passed with the call.
   std::vector<Region> inputs, outputs;
-  const auto set = [&](int32_t id, TensorType& type, std::vector<Region>& regions) {
+  const auto set = [&](ProgramValueId id, TensorType& type, std::vector<Region>& regions) {
     type.shape = rank.ShapeOf(id);
     regions.push_back({Shape(type.shape.size(), 0), type.shape});
   };

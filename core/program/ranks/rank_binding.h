@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/ids/table.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/layout.h"
 #include "core/program/program.h"
@@ -20,17 +21,17 @@ class RankBinding {
   RankBinding(const Program* program, absl::Span<const int> coordinates);
 
   // Returns the shape of the rank's part: a prefix of the value's padded shape.
-  const Shape& ShapeOf(int32_t value) const;
+  const Shape& ShapeOf(ProgramValueId value) const;
   // Returns the strides of the rank's part: those of the value, unless it is packed.
-  Strides StridesOf(int32_t value) const;
+  Strides StridesOf(ProgramValueId value) const;
   // Returns the address of the rank's first byte of the value; after planning.
-  ArenaAddress AddressOf(int32_t value) const;
+  ArenaAddress AddressOf(ProgramValueId value) const;
   // Returns the region of the global tensor, or of the member of a flat group, that the value is.
-  Region RegionOf(int32_t value) const;
+  Region RegionOf(ProgramValueId value) const;
   // Returns the random numbers that an instruction draws.
   RandomDraw DrawOf(const Instruction& instruction) const;
   // Returns whether a value may differ between ranks.
-  bool Differs(int32_t value) const {
+  bool Differs(ProgramValueId value) const {
     return program_.values[value].part != kNone || program_.values[value].flat != kNone;
   }
 
@@ -40,12 +41,12 @@ class RankBinding {
 
   const Program& program_;
   const MeshCoordinates coordinates_;
-  std::vector<Box> parts_;  // by index in Program::parts
-  // By index in Program::flats: the number of the member's elements on this rank before the group
+  Table<PartId, Box> parts_;
+  // The number of the member's elements on this rank before the group
   // is split, the range of them that the rank holds, and their position in the group's buffer.
-  std::vector<int64_t> left_;
-  std::vector<FlatGroup::Range> held_, positions_;
-  std::vector<Shape> flat_shapes_;
+  Table<FlatId, int64_t> left_;
+  Table<FlatId, FlatGroup::Range> held_, positions_;
+  Table<FlatId, Shape> flat_shapes_;
 };
 
 // How a rank runs an instruction's kernel, depending on the shapes of its own operands.

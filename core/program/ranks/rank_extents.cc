@@ -87,10 +87,10 @@ bool PartRule::Ragged(const Mesh& mesh) const {
 }
 
 std::vector<MeshCoordinates> RanksOfAllShapes(const Program& program,
-                                              absl::Span<const int32_t> values) {
+                                              absl::Span<const ProgramValueId> values) {
   const Mesh& mesh = program.mesh;
   std::vector<std::set<int>> changes(mesh.num_axes());
-  for (const int32_t id : values) {
+  for (const ProgramValueId id : values) {
     const ProgramValue& value = program.values[id];
     if (value.flat != kNone) {
       AddFlatChanges(program, value, changes);

@@ -14,7 +14,7 @@ namespace tessera {
 // rank, at least one returned rank has it. Few ranks are returned whatever the size of the mesh,
 // because a part's extent changes at only two coordinates along an axis.
 std::vector<MeshCoordinates> RanksOfAllShapes(const Program& program,
-                                              absl::Span<const int32_t> values);
+                                              absl::Span<const ProgramValueId> values);
 
 }  // namespace tessera
 

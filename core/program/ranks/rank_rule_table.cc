@@ -2,13 +2,16 @@
 
 #include <vector>
 
+#include "core/ids/id.h"
+#include "core/ids/table.h"
+
 namespace tessera {
 namespace {
 
 template <typename Rule>
-int32_t Intern(const Rule& rule, std::vector<Rule>& table,
-               absl::flat_hash_map<Rule, int32_t>& entered) {
-  const auto [entry, added] = entered.try_emplace(rule, static_cast<int32_t>(table.size()));
+Id<Rule> Intern(const Rule& rule, Table<Id<Rule>, Rule>& table,
+                absl::flat_hash_map<Rule, Id<Rule>>& entered) {
+  const auto [entry, added] = entered.try_emplace(rule, table.end_id());
   if (added) table.push_back(rule);
   return entry->second;
 }
@@ -16,19 +19,19 @@ int32_t Intern(const Rule& rule, std::vector<Rule>& table,
 }  // namespace
 
 RankRuleTable::RankRuleTable(Program* program) : program_(*program) {
-  for (const PartRule& part : program_.parts) {
-    parts_.emplace(part, static_cast<int32_t>(parts_.size()));
+  for (const PartId id : program_.parts.ids()) {
+    parts_.emplace(program_.parts[id], id);
   }
-  for (const FlatRule& flat : program_.flats) {
-    flats_.emplace(flat, static_cast<int32_t>(flats_.size()));
+  for (const FlatId id : program_.flats.ids()) {
+    flats_.emplace(program_.flats[id], id);
   }
 }
 
-int32_t RankRuleTable::Enter(const PartRule& part) {
+PartId RankRuleTable::Enter(const PartRule& part) {
   if (part.extent == part.global && part.layout == MeshLayout(part.layout.num_axes())) return kNone;
   return Intern(part, program_.parts, parts_);
 }
 
-int32_t RankRuleTable::Enter(const FlatRule& flat) { return Intern(flat, program_.flats, flats_); }
+FlatId RankRuleTable::Enter(const FlatRule& flat) { return Intern(flat, program_.flats, flats_); }
 
 }  // namespace tessera

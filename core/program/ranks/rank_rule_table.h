@@ -18,13 +18,13 @@ class RankRuleTable {
 
   // Return the index of an equal rule, which is added if there is none. A part that is the whole
   // tensor on all ranks has no rule: returns kNone.
-  int32_t Enter(const PartRule& part);
-  int32_t Enter(const FlatRule& flat);
+  PartId Enter(const PartRule& part);
+  FlatId Enter(const FlatRule& flat);
 
  private:
   Program& program_;
-  absl::flat_hash_map<PartRule, int32_t> parts_;
-  absl::flat_hash_map<FlatRule, int32_t> flats_;
+  absl::flat_hash_map<PartRule, PartId> parts_;
+  absl::flat_hash_map<FlatRule, FlatId> flats_;
 };
 
 }  // namespace tessera

@@ -27,59 +27,57 @@ class TestProgram {
   }
 
   // Returns the value with this path.
-  int32_t Value(absl::string_view path) const {
-    for (size_t id = 0; id < program.values.size(); ++id) {
-      if (program.values[id].path == path) return static_cast<int32_t>(id);
+  ProgramValueId Value(absl::string_view path) const {
+    for (const ProgramValueId id : program.values.ids()) {
+      if (program.values[id].path == path) return id;
     }
     TESSERA_CHECK(false) << "no value " << std::string(path);
     return kNone;
   }
 
   // Returns the instruction with this path.
-  int32_t Find(absl::string_view path) const {
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-      if (program.instructions[i].path == path) return static_cast<int32_t>(i);
+  InstructionId Find(absl::string_view path) const {
+    for (const InstructionId i : program.instructions.ids()) {
+      if (program.instructions[i].path == path) return i;
     }
     TESSERA_CHECK(false) << "no instruction " << std::string(path);
     return kNone;
   }
 
-  int32_t Stream(absl::string_view name) {
+  StreamId Stream(absl::string_view name) {
     const auto found = std::find(program.streams.begin(), program.streams.end(), name);
-    if (found == program.streams.end()) program.streams.emplace_back(name);
-    return static_cast<int32_t>(std::find(program.streams.begin(), program.streams.end(), name) -
-                                program.streams.begin());
+    if (found == program.streams.end()) return program.streams.push_back(std::string(name));
+    return program.streams.IdOf(found);
   }
 
   // Adds a contiguous value in a buffer of its own.
-  int32_t AddValue(absl::string_view path, TensorType type) {
+  ProgramValueId AddValue(absl::string_view path, TensorType type) {
     ProgramValue value;
     value.path = std::string(path);
     value.strides = RowMajorStrides(type.shape);
-    value.buffer = static_cast<int32_t>(program.buffers.size());
     Buffer buffer;
     buffer.path = value.path;
     buffer.bytes = NumBytes(type);
     value.type = std::move(type);
-    program.buffers.push_back(std::move(buffer));
-    program.values.push_back(std::move(value));
-    return static_cast<int32_t>(program.values.size()) - 1;
+    value.buffer = program.buffers.push_back(std::move(buffer));
+    return program.values.push_back(std::move(value));
   }
 
   // Inserts an instruction before instruction `position`, on the given stream. It reads `input` and
   // writes `output`; either may be kNone.
-  void Insert(int32_t position, InstructionKind kind, int32_t input, int32_t output,
-              absl::string_view stream) {
+  void Insert(InstructionId position, InstructionKind kind, ProgramValueId input,
+              ProgramValueId output, absl::string_view stream) {
     Instruction instruction;
     instruction.kind = kind;
     instruction.stream = Stream(stream);
     if (input != kNone) instruction.inputs = {input};
     if (output != kNone) instruction.outputs = {output};
     instruction.path = program.value(output != kNone ? output : input).path;
-    program.instructions.insert(program.instructions.begin() + position, std::move(instruction));
+    program.instructions.insert(program.instructions.begin() + position.index(),
+                                std::move(instruction));
   }
-  void InsertCollective(int32_t position, const CollectiveRequest& request, int32_t input,
-                        int32_t output, absl::string_view stream) {
+  void InsertCollective(InstructionId position, const CollectiveRequest& request,
+                        ProgramValueId input, ProgramValueId output, absl::string_view stream) {
     const InstructionKind kind =
         request.operation == CollectiveOperation::kSend      ? InstructionKind::kSend
         : request.operation == CollectiveOperation::kReceive ? InstructionKind::kReceive
@@ -89,9 +87,9 @@ class TestProgram {
   }
 
   // Replaces `from` by `to` in the inputs of all instructions from `first` on, and in the outputs.
-  void ReplaceReads(int32_t from, int32_t to, int32_t first) {
-    for (size_t i = first; i < program.instructions.size(); ++i) {
-      std::vector<int32_t>& inputs = program.instructions[i].inputs;
+  void ReplaceReads(ProgramValueId from, ProgramValueId to, InstructionId first) {
+    for (InstructionId i = first; i < program.instructions.end_id(); ++i) {
+      std::vector<ProgramValueId>& inputs = program.instructions[i].inputs;
       std::replace(inputs.begin(), inputs.end(), from, to);
     }
     for (NamedValue& output : program.outputs) {

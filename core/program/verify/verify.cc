@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/hazards/buffer_contents.h"
 #include "core/program/hazards/in_place.h"
@@ -30,8 +31,8 @@ class Verifier {
     for (const ProgramState& state : program_.states) {
       if (state.input != kNone) RETURN_IF_ERROR(Begin(state.input));
     }
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      RETURN_IF_ERROR(CheckInstruction(static_cast<int32_t>(i)));
+    for (const InstructionId i : program_.instructions.ids()) {
+      RETURN_IF_ERROR(CheckInstruction(i));
     }
     RETURN_IF_ERROR(CheckEnd());
     RETURN_IF_ERROR(CheckOffsets());
@@ -45,7 +46,7 @@ class Verifier {
 
   // Checks that values are inside their buffers, and values within a tensor inside its bytes.
   absl::Status CheckValues() const {
-    for (size_t id = 0; id < program_.values.size(); ++id) {
+    for (const ProgramValueId id : program_.values.ids()) {
       const ProgramValue& value = program_.values[id];
       if (value.buffer == kNone) continue;
       const int64_t end = value.offset + ExtentInElements(value.type.shape, value.strides) *
@@ -53,7 +54,8 @@ class Verifier {
       const bool empty = NumElements(value.type.shape) == 0;  // such a value may lie anywhere
       if (value.offset < 0 || value.offset % SizeOf(value.type.dtype) != 0 ||
           (!empty && end > program_.buffers[value.buffer].bytes)) {
-        return Error(value.path, absl::StrCat("does not lie in its buffer, #", value.buffer));
+        return Error(value.path,
+                     absl::StrCat("does not lie in its buffer, #", value.buffer.index()));
       }
       if (value.within == kNone) continue;
       const ProgramValue& tensor = program_.values[value.within];
@@ -63,7 +65,7 @@ class Verifier {
       }
       if (tensor.type.dtype != value.type.dtype)
         return Error(value.path, "a view of another dtype");
-      const StridedRange bytes = BytesOf(static_cast<int32_t>(id));
+      const StridedRange bytes = BytesOf(id);
       const StridedRange around = BytesOf(value.within);
       if (!empty && (bytes.begin() < around.begin() || bytes.end() > around.end())) {
         return Error(value.path, absl::StrCat("reaches outside of ", tensor.path));
@@ -73,7 +75,7 @@ class Verifier {
   }
 
   // Records a value that exists before the first instruction.
-  absl::Status Begin(int32_t id) {
+  absl::Status Begin(ProgramValueId id) {
     const ProgramValue& value = program_.values[id];
     if (program_.buffers[value.buffer].first != -1) {
       return Error(value.path, "is set before its buffer is live");
@@ -84,18 +86,18 @@ class Verifier {
   }
 
   // Returns text like "instruction 3 (blocks.0.gelu)".
-  std::string Name(int32_t i) const {
+  std::string Name(InstructionId i) const {
     if (i == kNone) return "the start of the step";
-    return absl::StrCat("instruction ", i, " (", program_.instructions[i].path, ")");
+    return absl::StrCat("instruction ", i.index(), " (", program_.instructions[i].path, ")");
   }
 
   // Records that a value was written. No other written value of its tensor may have the same
   // elements.
   template <typename Where>
-  absl::Status MarkWritten(const Where& where, int32_t id) {
+  absl::Status MarkWritten(const Where& where, ProgramValueId id) {
     const ProgramValue& value = program_.values[id];
     if (written_[id]) return Error(where(), absl::StrCat(value.path, " is written twice"));
-    const auto overlap = [&](int32_t other) {
+    const auto overlap = [&](ProgramValueId other) {
       return Error(where(), absl::StrCat("writes ", value.path, " over elements of ",
                                          program_.values[other].path));
     };
@@ -123,10 +125,10 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckInstruction(int32_t i) {
+  absl::Status CheckInstruction(InstructionId i) {
     const Instruction& instruction = program_.instructions[i];
     const auto where = [&] { return Name(i); };
-    for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(where, i, id));
+    for (ProgramValueId id : instruction.inputs) RETURN_IF_ERROR(CheckRead(where, i, id));
     for (size_t j = 0; j < instruction.outputs.size(); ++j) {
       RETURN_IF_ERROR(CheckWrite(instruction, i, static_cast<int>(j)));
     }
@@ -138,10 +140,10 @@ class Verifier {
 
   // `where()` names what touches the buffer: most checks need no name.
   template <typename Where>
-  absl::Status CheckLiveRange(const Where& where, int32_t i, int32_t buffer) const {
+  absl::Status CheckLiveRange(const Where& where, InstructionId i, BufferId buffer) const {
     const Buffer& b = program_.buffers[buffer];
-    if (i < b.first || i > b.last) {
-      return Error(where(), absl::StrCat("touches buffer #", buffer, " (", b.path,
+    if (i.index() < b.first || i.index() > b.last) {
+      return Error(where(), absl::StrCat("touches buffer #", buffer.index(), " (", b.path,
                                          "), which is live in [", b.first, ", ", b.last, "]"));
     }
     return absl::OkStatus();
@@ -149,7 +151,7 @@ class Verifier {
 
   // Checks that all bytes of a value hold what was written to it. `where()` names the reader.
   template <typename Where>
-  absl::Status CheckRead(const Where& where, int32_t i, int32_t id) {
+  absl::Status CheckRead(const Where& where, InstructionId i, ProgramValueId id) {
     const ProgramValue& value = program_.values[id];
     RETURN_IF_ERROR(CheckLiveRange(where, i, value.buffer));
     const StridedRange bytes = BytesOf(id);
@@ -181,8 +183,8 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckWrite(const Instruction& instruction, int32_t i, int j) {
-    const int32_t id = instruction.outputs[j];
+  absl::Status CheckWrite(const Instruction& instruction, InstructionId i, int j) {
+    const ProgramValueId id = instruction.outputs[j];
     const ProgramValue& value = program_.values[id];
     const StridedRange bytes = BytesOf(id);
     const auto where = [&] { return Name(i); };
@@ -221,7 +223,7 @@ class Verifier {
   }
 
   absl::Status CheckEnd() {
-    const int32_t end = static_cast<int32_t>(program_.instructions.size());
+    const InstructionId end = program_.instructions.end_id();
     for (const NamedValue& output : program_.outputs) {
       const auto where = [&] { return absl::StrCat("output ", output.name); };
       RETURN_IF_ERROR(CheckRead(where, end, output.value));
@@ -248,29 +250,31 @@ class Verifier {
 
   // Checks offsets in a sweep through time that keeps the live buffers sorted by offset.
   absl::Status CheckOffsets() const {
-    std::vector<std::vector<int32_t>> begins(program_.instructions.size() + 3);
-    std::vector<std::vector<int32_t>> ends(program_.instructions.size() + 3);
-    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+    std::vector<std::vector<BufferId>> begins(program_.instructions.size() + 3);
+    std::vector<std::vector<BufferId>> ends(program_.instructions.size() + 3);
+    for (const BufferId b : program_.buffers.ids()) {
       const Buffer& buffer = program_.buffers[b];
-      const auto where = [&] { return absl::StrCat("buffer #", b, " (", buffer.path, ")"); };
+      const auto where = [&] {
+        return absl::StrCat("buffer #", b.index(), " (", buffer.path, ")");
+      };
       if (buffer.offset < 0 || buffer.offset % kBufferAlignment != 0 ||
           buffer.offset + buffer.bytes > program_.arenas[buffer.space]) {
         return Error(where(), "does not lie in its arena");
       }
       if (buffer.first > buffer.last) return Error(where(), "ends before it begins");
-      begins[buffer.first + 1].push_back(static_cast<int32_t>(b));
-      ends[buffer.last + 2].push_back(static_cast<int32_t>(b));
+      begins[buffer.first + 1].push_back(b);
+      ends[buffer.last + 2].push_back(b);
     }
-    BySpace<std::map<int64_t, int32_t>> live_in;  // by offset
+    BySpace<std::map<int64_t, BufferId>> live_in;  // by offset
     for (size_t step = 0; step < begins.size(); ++step) {
-      for (int32_t b : ends[step]) {
+      for (BufferId b : ends[step]) {
         const Buffer& buffer = program_.buffers[b];
         if (buffer.bytes > 0) live_in[buffer.space].erase(buffer.offset);
       }
-      for (int32_t b : begins[step]) {
+      for (BufferId b : begins[step]) {
         const Buffer& buffer = program_.buffers[b];
         if (buffer.bytes == 0) continue;
-        std::map<int64_t, int32_t>& live = live_in[buffer.space];
+        std::map<int64_t, BufferId>& live = live_in[buffer.space];
         auto [it, inserted] = live.emplace(buffer.offset, b);
         auto next = std::next(it);
         const bool meets_next = next != live.end() && next->first < buffer.offset + buffer.bytes;
@@ -278,11 +282,11 @@ class Verifier {
             it != live.begin() &&
             std::prev(it)->first + program_.buffers[std::prev(it)->second].bytes > buffer.offset;
         if (!inserted || meets_next || meets_previous) {
-          const int32_t other = !inserted    ? it->second
-                                : meets_next ? next->second
-                                             : std::prev(it)->second;
-          return Error(absl::StrCat("buffer #", b, " (", buffer.path, ")"),
-                       absl::StrCat("shares bytes with buffer #", other, " (",
+          const BufferId other = !inserted    ? it->second
+                                 : meets_next ? next->second
+                                              : std::prev(it)->second;
+          return Error(absl::StrCat("buffer #", b.index(), " (", buffer.path, ")"),
+                       absl::StrCat("shares bytes with buffer #", other.index(), " (",
                                     program_.buffers[other].path, ") while both are live"));
         }
       }
@@ -293,20 +297,20 @@ class Verifier {
   // A value that was written as a part of a tensor.
   struct Part {
     int64_t begin;  // in the buffer
-    int32_t value;
+    ProgramValueId value;
   };
   struct Parts {
     std::multimap<int64_t, Part> by_end;
     bool interleaved = false;  // some part begins before another one ends
   };
 
-  StridedRange BytesOf(int32_t value) const { return bytes_.Of(value); }
+  StridedRange BytesOf(ProgramValueId value) const { return bytes_.Of(value); }
 
   const Program& program_;
   const ValueBytes bytes_;
-  std::vector<BufferContents> contents_;       // by buffer
-  std::vector<bool> written_;                  // by value
-  absl::flat_hash_map<int32_t, Parts> parts_;  // by tensor, if it is written part by part
+  Table<BufferId, BufferContents> contents_;
+  Table<ProgramValueId, bool> written_;
+  absl::flat_hash_map<ProgramValueId, Parts> parts_;  // by tensor, if it is written part by part
 };
 
 }  // namespace

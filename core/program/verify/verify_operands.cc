@@ -34,7 +34,7 @@ class OperandVerifier {
     switch (instruction.kind) {
       case InstructionKind::kKernel: {
         const KernelRequest& request = program_.KernelOf(instruction).request;
-        for (const absl::Span<const int32_t> ids :
+        for (const absl::Span<const ProgramValueId> ids :
              {absl::MakeConstSpan(instruction.inputs), absl::MakeConstSpan(instruction.outputs)}) {
           RETURN_IF_ERROR(
               CheckSpaces(instruction.path, ids, {MemorySpace::kDevice, MemorySpace::kShared}));
@@ -78,9 +78,9 @@ class OperandVerifier {
   }
 
   // Checks that values are in memory that their instruction can access.
-  absl::Status CheckSpaces(absl::string_view where, absl::Span<const int32_t> ids,
+  absl::Status CheckSpaces(absl::string_view where, absl::Span<const ProgramValueId> ids,
                            std::initializer_list<MemorySpace> reached) const {
-    for (const int32_t id : ids) {
+    for (const ProgramValueId id : ids) {
       if (program_.values[id].buffer == kNone) {
         return Error(where,
                      absl::StrCat("works on ", program_.values[id].path, ", which has no memory"));
@@ -110,7 +110,7 @@ class OperandVerifier {
     }
     const bool scatters = operation == CollectiveOperation::kReduceScatter;
     const bool gathers = operation == CollectiveOperation::kAllGather;
-    const auto check = [&](int32_t id, bool part) {
+    const auto check = [&](ProgramValueId id, bool part) {
       const ProgramValue& value = program_.values[id];
       const int64_t elements = NumElements(value.type.shape);
       const bool fits =
@@ -123,8 +123,8 @@ class OperandVerifier {
     };
     RETURN_IF_ERROR(CheckSpaces(instruction.path, instruction.inputs, {MemorySpace::kShared}));
     RETURN_IF_ERROR(CheckSpaces(instruction.path, instruction.outputs, {MemorySpace::kShared}));
-    for (const int32_t id : instruction.inputs) RETURN_IF_ERROR(check(id, gathers));
-    for (const int32_t id : instruction.outputs) RETURN_IF_ERROR(check(id, scatters));
+    for (const ProgramValueId id : instruction.inputs) RETURN_IF_ERROR(check(id, gathers));
+    for (const ProgramValueId id : instruction.outputs) RETURN_IF_ERROR(check(id, scatters));
     return absl::OkStatus();
   }
 
@@ -136,7 +136,8 @@ class OperandVerifier {
 
   // Checks that operands have the types of their request.
   absl::Status CheckTypes(absl::string_view where, absl::string_view what,
-                          absl::Span<const int32_t> ids, absl::Span<const TensorType> types) const {
+                          absl::Span<const ProgramValueId> ids,
+                          absl::Span<const TensorType> types) const {
     if (ids.size() != types.size()) {
       return Error(where,
                    absl::StrCat("has ", ids.size(), " ", what, "s; its kernel has ", types.size()));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 #include "core/program/verify/verify_operands.h"
 #include "core/program/verify/verify_rank_rules.h"
 #include "core/status/status_macros.h"
@@ -51,9 +52,9 @@ class OrderVerifier {
   }
 
   // A tensor and the values within it are written together.
-  void Write(int32_t value) { written_[program_.TensorOf(value)] = true; }
+  void Write(ProgramValueId value) { written_[program_.TensorOf(value)] = true; }
 
-  absl::Status CheckWritten(int32_t value, absl::string_view reader) const {
+  absl::Status CheckWritten(ProgramValueId value, absl::string_view reader) const {
     if (written_[program_.TensorOf(value)]) return absl::OkStatus();
     return Error(reader, absl::StrCat("reads ", program_.value(value).path,
                                       ", which nothing has written before"));
@@ -61,13 +62,13 @@ class OrderVerifier {
 
   absl::Status CheckInstruction(const Instruction& instruction) {
     if (instruction.workspace != kNone) return Error(instruction.path, "has a workspace already");
-    for (const int32_t value : instruction.inputs) {
+    for (const ProgramValueId value : instruction.inputs) {
       RETURN_IF_ERROR(CheckWritten(value, instruction.path));
     }
-    for (const int32_t value : instruction.after) {
+    for (const ProgramValueId value : instruction.after) {
       RETURN_IF_ERROR(CheckWritten(value, instruction.path));
     }
-    for (const int32_t value : instruction.outputs) {
+    for (const ProgramValueId value : instruction.outputs) {
       if (has_writer_[value]) {
         return Error(instruction.path, absl::StrCat("writes ", program_.value(value).path,
                                                     ", which another instruction has written"));
@@ -79,8 +80,8 @@ class OrderVerifier {
   }
 
   const Program& program_;
-  std::vector<bool> has_writer_;  // by value
-  std::vector<bool> written_;     // by tensor
+  Table<ProgramValueId, bool> has_writer_;
+  Table<ProgramValueId, bool> written_;  // by tensor
 };
 
 }  // namespace

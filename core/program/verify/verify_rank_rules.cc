@@ -9,6 +9,7 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ids/table.h"
 #include "core/program/ranks/rank_binding.h"
 #include "core/program/ranks/rank_extents.h"
 #include "core/status/status_macros.h"
@@ -30,7 +31,8 @@ class RankRuleVerifier {
       const absl::Status status = CheckFlat(flat, program_.mesh);
       if (!status.ok()) return Error("the table of flat rules", status.message());
     }
-    for (const ProgramValue& value : program_.values) {
+    for (const ProgramValueId id : program_.values.ids()) {
+      const ProgramValue& value = program_.values[id];
       if (value.buffer == kNone) continue;
       if (value.flat != kNone) {
         RETURN_IF_ERROR(CheckFlatValue(value));
@@ -46,11 +48,11 @@ class RankRuleVerifier {
         return Error(value.path, absl::StrCat("and ", program_.values[value.within].path,
                                               ", of which it is a view, are not both packed"));
       }
-      if (value.packed) RETURN_IF_ERROR(CheckPacked(value));
+      if (value.packed) RETURN_IF_ERROR(CheckPacked(id));
     }
     RETURN_IF_ERROR(CheckBesideFlatValues());
     for (const Instruction& instruction : program_.instructions) {
-      for (const int32_t id : instruction.outputs) {
+      for (const ProgramValueId id : instruction.outputs) {
         if (program_.values[id].sliced_from == kNone) continue;
         return Error(instruction.path,
                      absl::StrCat("writes ", program_.values[id].path, ", a slice of ",
@@ -101,7 +103,7 @@ class RankRuleVerifier {
     const int64_t end = value.offset + flat.group->part() * SizeOf(value.type.dtype);
     if (end > program_.buffers[value.buffer].bytes) {
       return Error(value.path,
-                   absl::StrCat("its flat group does not lie in buffer #", value.buffer));
+                   absl::StrCat("its flat group does not lie in buffer #", value.buffer.index()));
     }
     const auto [entry, first] = in_buffer_.try_emplace(value.buffer, &value);
     const ProgramValue& other = *entry->second;
@@ -110,7 +112,7 @@ class RankRuleVerifier {
     if (!same || other_flat.axes != flat.axes || other.offset != value.offset ||
         other.type.dtype != value.type.dtype) {
       return Error(value.path, absl::StrCat("is of another flat group than ", other.path,
-                                            " in the same buffer, #", value.buffer));
+                                            " in the same buffer, #", value.buffer.index()));
     }
     return absl::OkStatus();
   }
@@ -127,7 +129,7 @@ class RankRuleVerifier {
           value.offset + NumBytes(value.type) > member.offset + part ||
           !IsRowMajor(value.type.shape, value.strides)) {
         return Error(value.path, absl::StrCat("is no range of the flat group of ", member.path,
-                                              " in the same buffer, #", value.buffer));
+                                              " in the same buffer, #", value.buffer.index()));
       }
     }
     return absl::OkStatus();
@@ -135,7 +137,8 @@ class RankRuleVerifier {
 
   // Checks that a packed value is row-major, and that it is a range of an array, or all of the
   // packed tensor that it is a view of.
-  absl::Status CheckPacked(const ProgramValue& value) const {
+  absl::Status CheckPacked(ProgramValueId id) const {
+    const ProgramValue& value = program_.values[id];
     if (!IsRowMajor(value.type.shape, value.strides) || value.flat != kNone) {
       return Error(value.path, "is packed, but not row-major");
     }
@@ -150,7 +153,7 @@ class RankRuleVerifier {
                                           : program_.parts[of.part].At(program_.mesh, rank).extent);
     };
     bool all = value.offset == tensor.offset && value.sliced_from == kNone;
-    const int32_t ids[] = {static_cast<int32_t>(&value - program_.values.data()), value.within};
+    const ProgramValueId ids[] = {id, value.within};
     for (const MeshCoordinates& rank : RanksOfAllShapes(program_, ids)) {
       all = all && held(value, rank) == held(tensor, rank);
     }
@@ -232,8 +235,9 @@ class RankRuleVerifier {
   // Checks that collectives and copies, which move padding too, work on values that have the same
   // shape and address on all ranks.
   absl::Status CheckMove(const Instruction& instruction) {
-    for (const std::vector<int32_t>* operands : {&instruction.inputs, &instruction.outputs}) {
-      for (const int32_t id : *operands) {
+    for (const std::vector<ProgramValueId>* operands :
+         {&instruction.inputs, &instruction.outputs}) {
+      for (const ProgramValueId id : *operands) {
         const ProgramValue& value = program_.values[id];
         const bool moves = value.sliced_from != kNone || value.flat != kNone;
         if (!moves && !(value.packed && Ragged(value))) continue;
@@ -251,7 +255,7 @@ class RankRuleVerifier {
     const Kernel& kernel = *program_.KernelOf(instruction).kernel;
     bool differs = false;
     for (const bool output : {false, true}) {
-      const std::vector<int32_t>& ids = output ? instruction.outputs : instruction.inputs;
+      const std::vector<ProgramValueId>& ids = output ? instruction.outputs : instruction.inputs;
       for (size_t i = 0; i < ids.size(); ++i) {
         const ProgramValue& value = program_.values[ids[i]];
         differs = differs || value.part != kNone || value.flat != kNone;
@@ -271,11 +275,11 @@ class RankRuleVerifier {
 
   // Checks that a kernel's operands fit each other if ranks hold different parts of them.
   absl::Status CheckOnRanks(const Instruction& instruction) {
-    std::vector<int32_t> work = {instruction.kernel}, operands;
-    for (const std::vector<int32_t>* ids : {&instruction.inputs, &instruction.outputs}) {
-      for (const int32_t id : *ids) {
-        work.push_back(program_.values[id].part);
-        work.push_back(program_.values[id].flat);
+    WorkOnRanks work = {instruction.kernel, {}};
+    std::vector<ProgramValueId> operands;
+    for (const std::vector<ProgramValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (const ProgramValueId id : *ids) {
+        work.second.emplace_back(program_.values[id].part, program_.values[id].flat);
         operands.push_back(id);
       }
     }
@@ -300,7 +304,7 @@ class RankRuleVerifier {
                            const MeshCoordinates& rank) const {
     const LocalWork work = LocalWorkOf(program_, instruction, binding);
     if (work == LocalWork::kIdentity) {
-      for (const int32_t id : instruction.outputs) {
+      for (const ProgramValueId id : instruction.outputs) {
         const ProgramValue& value = program_.values[id];
         const bool partial = value.part != kNone && program_.parts[value.part].layout.partial();
         if (partial || NumElements(binding.ShapeOf(id)) == 0) continue;
@@ -330,14 +334,17 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
+  // A kernel, and each operand's rules.
+  using WorkOnRanks = std::pair<KernelId, std::vector<std::pair<PartId, FlatId>>>;
+
   const Program& program_;
-  absl::flat_hash_map<int32_t, bool> ragged_;       // by part
-  absl::flat_hash_set<std::vector<int32_t>> seen_;  // a kernel, and each operand's rules
+  absl::flat_hash_map<PartId, bool> ragged_;
+  absl::flat_hash_set<WorkOnRanks> seen_;
   absl::node_hash_map<MeshCoordinates, RankBinding> ranks_;
-  std::vector<Shape> locals_;                                     // by part
-  absl::flat_hash_set<std::pair<int32_t, int32_t>> slices_;       // rules of a base and its slice
-  absl::flat_hash_map<int32_t, const ProgramValue*> in_buffer_;   // its first flat value
-  absl::flat_hash_map<int32_t, const ProgramValue*> flat_parts_;  // the first one of a flat rule
+  Table<PartId, Shape> locals_;
+  absl::flat_hash_set<std::pair<PartId, PartId>> slices_;         // rules of a base and its slice
+  absl::flat_hash_map<BufferId, const ProgramValue*> in_buffer_;  // its first flat value
+  absl::flat_hash_map<FlatId, const ProgramValue*> flat_parts_;   // the first one of a flat rule
 };
 
 }  // namespace

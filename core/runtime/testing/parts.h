@@ -39,7 +39,7 @@ struct PartsProgram : TestProgram {
     program.values[Value(path)].part = RankRuleTable(&program).Enter(Part(global, layout));
   }
   // Adds each rank's slice of a value that all ranks hold.
-  int32_t AddSlice(absl::string_view path, int32_t base, AxisLayout layout) {
+  ProgramValueId AddSlice(absl::string_view path, ProgramValueId base, AxisLayout layout) {
     const PartRule part = Part(program.values[base].type.shape, layout);
     ProgramValue slice = program.values[base];
     slice.path = std::string(path);
@@ -47,15 +47,14 @@ struct PartsProgram : TestProgram {
     slice.within = program.TensorOf(base);
     slice.sliced_from = base;
     slice.part = RankRuleTable(&program).Enter(part);
-    program.values.push_back(std::move(slice));
-    return static_cast<int32_t>(program.values.size()) - 1;
+    return program.values.push_back(std::move(slice));
   }
   // Reduces a value over all ranks at the end; the result is also an output.
   void Reduce(absl::string_view path, absl::string_view to, Reduction reduction) {
-    const int32_t from = Value(path);
+    const ProgramValueId from = Value(path);
     const TensorType type = program.values[from].type;
-    const int32_t sum = AddValue(to, type);
-    InsertCollective(static_cast<int32_t>(program.instructions.size()),
+    const ProgramValueId sum = AddValue(to, type);
+    InsertCollective(program.instructions.end_id(),
                      {.elements = NumElements(type.shape),
                       .dtype = type.dtype,
                       .reduction = reduction,

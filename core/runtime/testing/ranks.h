@@ -72,7 +72,7 @@ struct RankRun {
   absl::Status Set(Engine& to, absl::string_view input,
                    const std::function<double(int64_t)>& value) {
     const Executor& executor = to.executor("test");
-    const int32_t id = executor.program().FindInput(input);
+    const ProgramValueId id = executor.program().FindInput(input);
     const TensorType& padded = executor.program().value(id).type;
     std::vector<double> values(NumElements(padded.shape), std::nan(""));
     ForEachHeld(executor, id, [&](int64_t i, int64_t at) { values[at] = value(i); });
@@ -84,7 +84,7 @@ struct RankRun {
   absl::Status Expect(absl::string_view output, const std::function<double(int64_t)>& expected,
                       double tolerance = 1e-12) {
     const Executor& executor = engine->executor("test");
-    const int32_t id = executor.program().FindOutput(output);
+    const ProgramValueId id = executor.program().FindOutput(output);
     const ProgramValue& value = executor.program().value(id);
     std::vector<double> padded(value.flat == kNone ? NumElements(value.type.shape) : Elements(id));
     RETURN_IF_ERROR(engine->ReadOutput("test", output, absl::MakeSpan(padded)));
@@ -95,7 +95,7 @@ struct RankRun {
   // Calls visit(i, at) for each element i that the rank holds of a value, which is element `at` of
   // the padded part.
   template <typename Visit>
-  static void ForEachHeld(const Executor& executor, int32_t value, const Visit& visit) {
+  static void ForEachHeld(const Executor& executor, ProgramValueId value, const Visit& visit) {
     const TensorView view = executor.ViewOf(value);
     for (int64_t i = 0; i < view.elements(); ++i) {
       int64_t rest = i, at = 0;
@@ -107,7 +107,7 @@ struct RankRun {
     }
   }
   // Returns the number of elements that the rank holds of a value.
-  int64_t Elements(int32_t value) const {
+  int64_t Elements(ProgramValueId value) const {
     return engine->executor("test").ViewOf(value).elements();
   }
 };

@@ -20,7 +20,7 @@ void CopyPadded(absl::Span<const int32_t> from, int64_t columns, int64_t stride,
 
 }  // namespace
 
-Box BatchBox(const Program& program, int32_t value, int rank) {
+Box BatchBox(const Program& program, ProgramValueId value, int rank) {
   const ProgramValue& input = program.value(value);
   if (input.part == kNone) return {Shape(input.type.shape.size(), 0), input.type.shape};
   return program.parts[input.part].At(program.mesh, program.mesh.CoordinatesOf(rank));
@@ -70,7 +70,7 @@ absl::Status BatchInputs::Read(Engine& engine, const std::string& program_name, 
     const bool is_tokens = input.origin == "tokens";
     if (!is_tokens && input.origin != "targets") continue;
     const std::string& name = graph->value(input.value).path;
-    const int32_t value = program.FindInput(name);
+    const ProgramValueId value = program.FindInput(name);
     if (value == kNone) {
       return absl::NotFoundError(
           absl::StrCat("program '", program_name, "' has no input '", name, "'"));

@@ -17,7 +17,7 @@ namespace tessera {
 
 // Returns the box of the global batch, [rows, columns], that `rank` holds of the Program's input
 // `value`.
-Box BatchBox(const Program& program, int32_t value, int rank);
+Box BatchBox(const Program& program, ProgramValueId value, int rank);
 
 // A rank's part of a batch, for an input of a Program.
 struct BatchInput {

@@ -43,7 +43,7 @@ absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
 std::vector<double> InputOf(Engine& engine, absl::string_view name) {
   Executor& executor = engine.executor(kEvaluate);
   const Program& program = executor.program();
-  const int32_t value = program.FindInput(name);
+  const ProgramValueId value = program.FindInput(name);
   std::vector<int32_t> values(NumElements(program.value(value).type.shape));
   EXPECT_TRUE(engine
                   .ReadArena(program.AddressOf(value),

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "core/ids/table.h"
+
 namespace tessera {
 
-std::vector<TimeSpan> ToTimeSpans(absl::Span<const InstructionTime> times, int64_t begin_ns) {
-  std::vector<TimeSpan> spans;
+Table<InstructionId, TimeSpan> ToTimeSpans(const Table<InstructionId, InstructionTime>& times,
+                                           int64_t begin_ns) {
+  Table<InstructionId, TimeSpan> spans;
   spans.reserve(times.size());
   const auto seconds = [begin_ns](int64_t ns) { return 1e-9 * static_cast<double>(ns - begin_ns); };
   for (const InstructionTime& time : times) {

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "core/cost/step_cost.h"
 #include "core/cost/step_time.h"
+#include "core/ids/table.h"
 #include "core/proto/estimate.pb.h"
 #include "core/runtime/collectives.h"
 #include "core/runtime/executor.h"
@@ -15,7 +16,8 @@
 namespace tessera {
 
 // Returns the times in seconds since `begin_ns`.
-std::vector<TimeSpan> ToTimeSpans(absl::Span<const InstructionTime> times, int64_t begin_ns);
+Table<InstructionId, TimeSpan> ToTimeSpans(const Table<InstructionId, InstructionTime>& times,
+                                           int64_t begin_ns);
 
 // Sums the measured cost of steps. Times are the executor's. The executor sees the end of a
 // collective only when it waits for the result, so a collective may have ended earlier than its

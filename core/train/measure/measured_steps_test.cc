@@ -7,6 +7,7 @@
 
 #include "collectives/fake/fake.h"
 #include "core/cost/cluster.h"
+#include "core/ids/table.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/status/status_macros.h"
@@ -113,11 +114,11 @@ TEST(MeasuredStepsTest, ADifferenceIsAnErrorThatNamesBoth) {
 }
 
 TEST(MeasuredStepsTest, TimesCountFromTheBeginOfTheStep) {
-  const std::vector<InstructionTime> times = {{1'500'000'000, 2'000'000'000}};
-  const std::vector<TimeSpan> spans = ToTimeSpans(times, 1'000'000'000);
+  const Table<InstructionId, InstructionTime> times = {{1'500'000'000, 2'000'000'000}};
+  const Table<InstructionId, TimeSpan> spans = ToTimeSpans(times, 1'000'000'000);
   ASSERT_EQ(spans.size(), 1u);
-  EXPECT_DOUBLE_EQ(spans[0].begin, 0.5);
-  EXPECT_DOUBLE_EQ(spans[0].end, 1);
+  EXPECT_DOUBLE_EQ(spans.front().begin, 0.5);
+  EXPECT_DOUBLE_EQ(spans.front().end, 1);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "core/ids/table.h"
 #include "core/status/check.h"
 #include "core/train/measure/measured_steps.h"
 
@@ -25,36 +26,37 @@ std::string Text(absl::string_view text) { return std::string(text.data(), text.
 
 double Microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
 
-Json Types(const Program& program, absl::Span<const int32_t> values) {
+Json Types(const Program& program, absl::Span<const ProgramValueId> values) {
   Json types = Json::array();
-  for (int32_t value : values) types.push_back(TypeToString(program.value(value).type));
+  for (ProgramValueId value : values) types.push_back(TypeToString(program.value(value).type));
   return types;
 }
 
 // The threads on which a viewer shows instructions. Slices of one thread must nest, but collectives
 // of one stream may overlap, so a stream has as many threads as it has collectives in flight.
 struct Threads {
-  std::vector<int> of_instruction;
+  Table<InstructionId, int> of_instruction;
   std::vector<std::string> names;  // by thread
 };
 
-Threads AssignThreads(const Program& program, absl::Span<const InstructionTime> times) {
+Threads AssignThreads(const Program& program, const Table<InstructionId, InstructionTime>& times) {
   Threads threads;
   threads.of_instruction.resize(program.instructions.size());
   threads.names.assign(program.streams.begin(), program.streams.end());
-  std::vector<std::vector<size_t>> by_stream(program.streams.size());
-  for (size_t i = 0; i < times.size(); ++i) {
+  Table<StreamId, std::vector<InstructionId>> by_stream(program.streams.size());
+  for (const InstructionId i : times.ids()) {
     by_stream[program.instructions[i].stream].push_back(i);
   }
-  for (size_t s = 0; s < by_stream.size(); ++s) {
-    std::stable_sort(by_stream[s].begin(), by_stream[s].end(),
-                     [&](size_t a, size_t b) { return times[a].begin_ns < times[b].begin_ns; });
+  for (const StreamId s : by_stream.ids()) {
+    std::stable_sort(
+        by_stream[s].begin(), by_stream[s].end(),
+        [&](InstructionId a, InstructionId b) { return times[a].begin_ns < times[b].begin_ns; });
     struct Thread {
       int number = 0;
       int64_t busy_until_ns = INT64_MIN;
     };
-    std::vector<Thread> of_stream = {{static_cast<int>(s)}};
-    for (const size_t i : by_stream[s]) {
+    std::vector<Thread> of_stream = {{s.index()}};
+    for (const InstructionId i : by_stream[s]) {
       auto free = std::find_if(of_stream.begin(), of_stream.end(), [&](const Thread& thread) {
         return thread.busy_until_ns <= times[i].begin_ns;
       });
@@ -123,8 +125,8 @@ Phase PhaseOf(const Instruction& instruction) {
 // alternate between phases.
 void AppendPhases(const Program& program, const StepTimes& times, const TracedRank& rank,
                   Json* events) {
-  std::vector<size_t> computing;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+  std::vector<InstructionId> computing;
+  for (const InstructionId i : program.instructions.ids()) {
     if (!program.Communicates(program.instructions[i])) computing.push_back(i);
   }
   for (size_t begin = 0; begin < computing.size();) {
@@ -139,7 +141,7 @@ void AppendPhases(const Program& program, const StepTimes& times, const TracedRa
 }
 
 // Returns the bytes of live buffers on the device during each instruction.
-std::vector<int64_t> LiveBytes(const Program& program) {
+Table<InstructionId, int64_t> LiveBytes(const Program& program) {
   const int64_t instructions = static_cast<int64_t>(program.instructions.size());
   std::vector<int64_t> change(instructions + 1, 0);
   for (const Buffer& buffer : program.buffers) {
@@ -151,7 +153,7 @@ std::vector<int64_t> LiveBytes(const Program& program) {
     change[behind] -= buffer.bytes;
   }
   int64_t live = 0;
-  std::vector<int64_t> result;
+  Table<InstructionId, int64_t> result;
   for (int64_t i = 0; i < instructions; ++i) result.push_back(live += change[i]);
   return result;
 }
@@ -179,8 +181,8 @@ std::string TraceEvents(const Program& program, const StepTimes& times, const Tr
   }
   events.push_back(OuterSlice("step", times.begin_ns, times.end_ns, rank));
   AppendPhases(program, times, rank, &events);
-  const std::vector<int64_t> live = LiveBytes(program);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+  const Table<InstructionId, int64_t> live = LiveBytes(program);
+  for (const InstructionId i : program.instructions.ids()) {
     const InstructionTime& time = times.instructions[i];
     events.push_back(
         Slice(program, program.instructions[i], time, threads.of_instruction[i], rank));

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/types/span.h"
+#include "core/ids/table.h"
 #include "core/program/program.h"
 #include "core/runtime/executor.h"
 
@@ -20,7 +21,7 @@ namespace tessera {
 struct StepTimes {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  absl::Span<const InstructionTime> instructions;  // one for each of the Program's
+  const Table<InstructionId, InstructionTime>& instructions;
 };
 
 // The rank that executed the step.

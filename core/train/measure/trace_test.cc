@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/compile/compile.h"
+#include "core/ids/table.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 
@@ -36,10 +37,10 @@ class TraceTest : public ::testing::Test {
     program.streams.push_back("gradients");
     program.collectives.push_back(
         {CollectiveOperation::kAllReduce, 8, DType::kF64, Reduction::kSum, {"data"}});
-    Instruction all_reduce = program.instructions[0];
+    Instruction all_reduce = program.instructions[InstructionId(0)];
     all_reduce.kind = InstructionKind::kCollective;
-    all_reduce.stream = 1;
-    all_reduce.collective = 0;
+    all_reduce.stream = StreamId(1);
+    all_reduce.collective = CollectiveId(0);
     return all_reduce;
   }
 
@@ -48,7 +49,8 @@ class TraceTest : public ::testing::Test {
 };
 
 TEST_F(TraceTest, HasASliceForEachInstruction) {
-  const std::vector<InstructionTime> ran = {{1'000'000, 3'000'000}, {4'000'000, 4'500'000}};
+  const Table<InstructionId, InstructionTime> ran = {{1'000'000, 3'000'000},
+                                                     {4'000'000, 4'500'000}};
   const StepTimes times = {500'000, 5'500'000, ran};
   const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program(), times));
   std::vector<nlohmann::json> slices, outer, counters;
@@ -87,15 +89,15 @@ TEST_F(TraceTest, HasASliceForEachInstruction) {
 
 TEST_F(TraceTest, PhasesNest) {
   Program program = this->program();
-  const Instruction one = program.instructions[0];
+  const Instruction one = program.instructions[InstructionId(0)];
   program.instructions.assign(6, one);
-  program.instructions[1].phase = Phase::kBackward;
-  program.instructions[2].phase = Phase::kForward;
-  program.instructions[2].recomputed = true;
-  program.instructions[3].phase = Phase::kForward;  // of the second micro-batch
-  program.instructions[4].phase = Phase::kBackward;
-  program.instructions[5].phase = Phase::kUpdate;
-  std::vector<InstructionTime> ran;
+  program.instructions[InstructionId(1)].phase = Phase::kBackward;
+  program.instructions[InstructionId(2)].phase = Phase::kForward;
+  program.instructions[InstructionId(2)].recomputed = true;
+  program.instructions[InstructionId(3)].phase = Phase::kForward;  // of the second micro-batch
+  program.instructions[InstructionId(4)].phase = Phase::kBackward;
+  program.instructions[InstructionId(5)].phase = Phase::kUpdate;
+  Table<InstructionId, InstructionTime> ran;
   for (int64_t i = 0; i < 6; ++i) ran.push_back({1000 * i, 1000 * i + 900});
   const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program, {0, 6000, ran}));
   std::vector<std::string> names;
@@ -115,10 +117,10 @@ TEST_F(TraceTest, CommunicationIsNoPartOfPhases) {
   Program program = this->program();
   Instruction all_reduce = AddAllReduce(program);
   all_reduce.phase = Phase::kBackward;
-  Instruction update = program.instructions[1];
+  Instruction update = program.instructions[InstructionId(1)];
   update.phase = Phase::kUpdate;
-  program.instructions = {program.instructions[0], all_reduce, update};
-  const std::vector<InstructionTime> ran = {{0, 2000}, {1000, 7000}, {6000, 8000}};
+  program.instructions = {program.instructions[InstructionId(0)], all_reduce, update};
+  const Table<InstructionId, InstructionTime> ran = {{0, 2000}, {1000, 7000}, {6000, 8000}};
   const StepTimes times = {0, 8000, ran};
   EXPECT_DOUBLE_EQ(ShareOutsideKernels(program, times), 0.5);
   std::vector<std::string> phases;
@@ -136,8 +138,10 @@ TEST_F(TraceTest, CommunicationIsNoPartOfPhases) {
 TEST_F(TraceTest, CollectivesThatOverlapHaveThreadsOfTheirOwn) {
   Program program = this->program();
   const Instruction all_reduce = AddAllReduce(program);
-  program.instructions = {program.instructions[0], all_reduce, all_reduce, all_reduce};
-  const std::vector<InstructionTime> ran = {{0, 1000}, {1000, 5000}, {3000, 7000}, {5000, 8000}};
+  program.instructions = {program.instructions[InstructionId(0)], all_reduce, all_reduce,
+                          all_reduce};
+  const Table<InstructionId, InstructionTime> ran = {
+      {0, 1000}, {1000, 5000}, {3000, 7000}, {5000, 8000}};
   const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program, {0, 8000, ran}));
   std::vector<int> threads;
   std::vector<std::string> names;
@@ -150,7 +154,8 @@ TEST_F(TraceTest, CollectivesThatOverlapHaveThreadsOfTheirOwn) {
 }
 
 TEST_F(TraceTest, EachRankIsAProcess) {
-  const std::vector<InstructionTime> ran = {{1'000'000, 3'000'000}, {4'000'000, 4'500'000}};
+  const Table<InstructionId, InstructionTime> ran = {{1'000'000, 3'000'000},
+                                                     {4'000'000, 4'500'000}};
   std::vector<std::string> events;
   for (const int rank : {0, 1}) {
     const StepTimes times = {500'000, 5'500'000, ran};

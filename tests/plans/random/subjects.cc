@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/ids/table.h"
 
 namespace tessera {
 namespace {
@@ -21,7 +22,8 @@ Subjects::Operator Describe(const Graph& graph, const Op& op) {
 }
 
 // Returns the parameter, the scopes around it, and those with "*" for the number of a block.
-std::vector<std::string> ScopesOf(const std::string& path, const std::vector<std::string>& blocks) {
+std::vector<std::string> ScopesOf(const std::string& path,
+                                  const Table<BlockId, std::string>& blocks) {
   std::vector<std::string> scopes = {path};
   for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
     scopes.push_back(path.substr(0, dot));
@@ -40,7 +42,7 @@ std::vector<std::string> ScopesOf(const std::string& path, const std::vector<std
 
 Subjects SubjectsOf(const Graph& train) {
   Subjects subjects;
-  subjects.blocks = train.blocks();
+  subjects.blocks.assign(train.blocks().begin(), train.blocks().end());
   std::set<std::string> scopes;
   for (const State& state : train.states()) {
     if (state.role != Role::kParameter) continue;

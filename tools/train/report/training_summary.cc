@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/ids/table.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
 
@@ -28,9 +29,9 @@ void TrainingSummary::AddEvaluation(int64_t step, double loss) {
   if (!best_.has_value() || loss < best_->loss || std::isnan(best_->loss)) best_ = last_;
 }
 
-void TrainingSummary::AddTimes(const Program& program, absl::Span<const TimeSpan> times) {
+void TrainingSummary::AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& times) {
   const Overlap overlap = OverlapOf(program, times);
-  for (size_t i = 0; i < times.size(); ++i) {
+  for (const InstructionId i : times.ids()) {
     const Instruction& instruction = program.instructions[i];
     operator_seconds_[program.OperationOf(instruction)] +=
         program.Communicates(instruction) ? overlap.exposed_seconds[i] : times[i].seconds();

@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "core/cost/step_time.h"
+#include "core/ids/table.h"
 #include "core/program/program.h"
 
 namespace tessera {
@@ -27,7 +28,7 @@ class TrainingSummary {
   void AddEvaluation(int64_t step, double loss);
   // The times of a step's instructions; a share of all steps is enough. Communication counts only
   // while no computation overlaps it, and only once.
-  void AddTimes(const Program& program, absl::Span<const TimeSpan> times);
+  void AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& times);
 
   // Returns lines for speed, evaluations and operators. The last two are left out if there were
   // none.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/compile/compile.h"
+#include "core/ids/table.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 
@@ -46,7 +47,7 @@ TEST(TrainingSummaryTest, TimeByOperator) {
   graph.SetOutput("y", Exp(MatMul(x, w, false, true)));
   const auto run = CompileRun({graph}, Plan(), *backend);
   ASSERT_TRUE(run.ok()) << run.status();
-  const std::vector<TimeSpan> times = {{0, 300}, {400, 500}};
+  const Table<InstructionId, TimeSpan> times = {{0, 300}, {400, 500}};
   TrainingSummary summary("token");
   summary.AddTimes(run->programs[0], times);
   EXPECT_EQ(summary.Text(1),
