@@ -45,7 +45,9 @@ void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage
     choice.set_path(absl::StrJoin(group.members, "|"));
     for (const int axis : group.axes) choice.add_over(mesh.axis(axis).name);
     const int gathered_again = static_cast<int>(group.axes.size()) - group.gathers_kept;
-    choice.set_gather(gathered_again == 0 ? GroupChoice::ONCE : GroupChoice::EACH_PHASE);
+    choice.set_gather(group.gathers_after_update ? GroupChoice::AFTER_UPDATE
+                      : gathered_again == 0      ? GroupChoice::ONCE
+                                                 : GroupChoice::EACH_PHASE);
     if (gathered_again > 0 && group.gathers_kept > 0) {
       choice.set_again_over(mesh.axis(group.axes[gathered_again - 1]).name);
     }

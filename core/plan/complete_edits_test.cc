@@ -18,11 +18,11 @@ namespace {
 // Words that occur in Plans, so that many edited Plans are valid.
 const std::vector<std::string>& Words() {
   static const std::vector<std::string>* const words = new std::vector<std::string>{
-      "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",    "B",       "P",     "P(lse)",
-      "P(max)",  "flat", "data",     "model",   "tokens",     "*",       "|",     ", ",
-      "wte",     " -> ", "; ",       ": ",      ".",          "0",       "embed", "-1",
-      "9999999", "",     "weight.*", "ONCE",    "EACH_PHASE", "cap_mib", "nan",   "gathers",
-      "2",       "[0:",  "1]",       "count",   "dimension",  "P(min)"};
+      "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",    "B",       "P",           "P(lse)",
+      "P(max)",  "flat", "data",     "model",   "tokens",     "*",       "|",           ", ",
+      "wte",     " -> ", "; ",       ": ",      ".",          "0",       "embed",       "-1",
+      "9999999", "",     "weight.*", "ONCE",    "EACH_PHASE", "cap_mib", "nan",         "gathers",
+      "2",       "[0:",  "1]",       "count",   "dimension",  "P(min)",  "AFTER_UPDATE"};
   return *words;
 }
 

@@ -137,6 +137,8 @@ TEST(CompletePlanErrorsTest, WhatAGroupCannotDo) {
       {"again_over: 'data'",
        "again_over: 'data': the group is not split over that axis with another one after it"},
       {"again_over: 'data' gather: ONCE", "again_over: 'data': the group is gathered ONCE"},
+      {"again_over: 'data' gather: AFTER_UPDATE",
+       "again_over: 'data': the group is gathered AFTER_UPDATE, and never again; leave it out"},
       // A message may have numbers that no enumerator has.
       {"gather: 17", "gather: 17, which this version does not know"},
       {"reduce: -1", "reduce: -1, which this version does not know"},

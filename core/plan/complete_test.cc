@@ -17,6 +17,7 @@ namespace {
 constexpr char kDataParallel[] = "docs/plans/data_parallel.textproto";
 constexpr char kFullySharded[] = "docs/plans/fully_sharded.textproto";
 constexpr char kHybridSharded[] = "docs/plans/hybrid_sharded.textproto";
+constexpr char kZero1[] = "docs/plans/zero1.textproto";
 constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
 constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
 
@@ -151,6 +152,26 @@ TEST(FullyShardedTest, EachBlockIsOneGroup) {
   EXPECT_EQ(plan.stages(0).group(2).path(), "wte.weight|wpe.weight|ln_f.weight|ln_f.bias");
   ASSERT_EQ(plan.stages(0).group(2).over_size(), 1);
   EXPECT_EQ(plan.stages(0).group(2).over(0), "data");
+}
+
+// Parameters are stored and read in full. Only their optimizer state and their updates are flat.
+TEST(Zero1Test, OnlyUpdatesAndOptimizerStateAreFlat) {
+  const Plan plan = Complete(kZero1, 2);
+  ASSERT_EQ(plan.stages(0).group_size(), 2);
+  EXPECT_EQ(plan.stages(0).group(0).gather(), GroupChoice::AFTER_UPDATE);
+  EXPECT_EQ(plan.stages(0).group(0).reduce(), GroupChoice::AFTER_LAST);
+  EXPECT_EQ(OperatorLines(plan, 0, {"mlp.fc.bias", "update.sum_squares_15", "mlp.fc.add"}),
+            R"(blocks.0.mlp.fc.add: data: S(0), B -> S(0)
+update.sum_squares_15: data: flat
+blocks.0.mlp.fc.bias.adamw_update: data: flat
+)");
+  EXPECT_EQ(OperatorLines(plan, 1, {"mlp.fc.bias"}), R"(blocks.0.mlp.fc.bias.fill: data: B
+blocks.0.mlp.fc.bias.adam_m.fill: data: flat
+blocks.0.mlp.fc.bias.adam_v.fill: data: flat
+)");
+  EXPECT_EQ(OperatorLines(plan, 2, {"mlp.fc"}), R"(blocks.0.mlp.fc.matmul: data: S(0), B -> S(0)
+blocks.0.mlp.fc.add: data: S(0), B -> S(0)
+)");
 }
 
 TEST(TensorParallelTest, FollowsHeadsHiddenUnitsAndWords) {
@@ -290,8 +311,8 @@ blocks.0.mlp.fc.weight.adamw_update: replica: B; shard: flat
 
 TEST(CompletePlanTest, CompletingAgainChangesNothing) {
   const std::vector<Graph> graphs = Graphs();
-  for (const char* file :
-       {kDataParallel, kFullySharded, kTensorParallel, kDataTensorParallel, kHybridSharded}) {
+  for (const char* file : {kDataParallel, kFullySharded, kTensorParallel, kDataTensorParallel,
+                           kHybridSharded, kZero1}) {
     const Plan plan = Completed(ReadPlanFile(file), graphs, 4);
     EXPECT_EQ(Completed(plan, graphs, 4).DebugString(), plan.DebugString()) << file;
     EXPECT_EQ(Completed(ReadPlanFile(file), graphs, 4).DebugString(), plan.DebugString());

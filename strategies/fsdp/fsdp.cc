@@ -1,5 +1,6 @@
 // Fully sharded data parallel: parameters, gradients and optimizer state are split over the ranks,
-// and a unit of parameters is gathered before it is used.
+// and a unit of parameters is gathered before it is used. With shard=optimizer, parameters are not
+// split, and a unit is gathered after its update.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -52,7 +53,8 @@ absl::StatusOr<Reshard> ReshardOf(const Request& request) {
   Reshard reshard;
   const std::string& text = request.Text("reshard");
   const int64_t shards = request.ranks() / request.Int("replicas");
-  reshard.keeps = text == "no" || request.Text("shard") == "gradients";
+  const std::string& shard = request.Text("shard");
+  reshard.keeps = text == "no" || shard == "gradients" || shard == "optimizer";
   if (text == "no" || text == "yes") return reshard;
   if (!absl::SimpleAtoi(text, &reshard.ranks) || reshard.ranks < 2 || reshard.ranks >= shards ||
       shards % reshard.ranks != 0) {
@@ -143,7 +145,9 @@ class Fsdp : public Strategy {
     if (reshard.ranks > 0) group.add_over(kNode);
     group.add_over(kShard);
     const bool keeps = reshard.keeps || (unit.root && !request.Bool("reshard_root"));
-    group.set_gather(keeps ? GroupChoice::ONCE : GroupChoice::EACH_PHASE);
+    group.set_gather(request.Text("shard") == "optimizer" ? GroupChoice::AFTER_UPDATE
+                     : keeps                              ? GroupChoice::ONCE
+                                                          : GroupChoice::EACH_PHASE);
     if (!keeps && reshard.ranks > 0) group.set_again_over(kNode);
     const bool full = request.Text("accumulate") == "full";
     group.set_reduce(full ? GroupChoice::AFTER_LAST : GroupChoice::EACH_MICRO_BATCH);
@@ -186,8 +190,9 @@ TESSERA_STRATEGY(
             "fully sharded: parameters, gradients and optimizer state are split over the ranks",
         .options =
             {
-                {"shard", "full|gradients|none", "full",
-                 "what is split; gradients: parameters stay gathered from forward to backward"},
+                {"shard", "full|gradients|optimizer|none", "full",
+                 "what is split; gradients: parameters stay gathered from forward to backward; "
+                 "optimizer: parameters stay full, only optimizer state is split (ZeRO-1)"},
                 {"reshard", "text", "yes",
                  "whether a unit is freed after forward and gathered again for backward; a number: "
                  "so many ranks keep it among them"},

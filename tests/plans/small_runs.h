@@ -15,12 +15,13 @@ inline constexpr char kDataParallel[] = "docs/plans/data_parallel.textproto";
 inline constexpr char kDataParallelTied[] = "docs/plans/data_parallel_tied.textproto";
 inline constexpr char kFullySharded[] = "docs/plans/fully_sharded.textproto";
 inline constexpr char kHybridSharded[] = "docs/plans/hybrid_sharded.textproto";
+inline constexpr char kZero1[] = "docs/plans/zero1.textproto";
 inline constexpr char kOffloaded[] = "docs/plans/offloaded.textproto";
 inline constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
 inline constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
 // The Plans with which every GPT can be trained.
-inline constexpr const char* kAllPlans[] = {kDataParallel, kFullySharded, kHybridSharded,
-                                            kTensorParallel, kDataTensorParallel};
+inline constexpr const char* kAllPlans[] = {kDataParallel,   kFullySharded,       kHybridSharded,
+                                            kTensorParallel, kDataTensorParallel, kZero1};
 
 // Trains with the Plan on these numbers of ranks, and as one process: losses, gradients and states
 // are equal, to `tolerance` of each tensor's norm.

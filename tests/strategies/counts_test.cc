@@ -115,6 +115,23 @@ TEST(CountsTest, KeptParametersAreGatheredOnce) {
   }
 }
 
+// ZeRO-1: the reduce-scatters and the gathers send as much as the all-reduce of ddp, but for
+// padding.
+TEST(CountsTest, FullParametersAreGatheredAfterTheirUpdate) {
+  const int64_t reduced = CountsOf({"ddp", {}})[kReduce].bytes;
+  for (const int micro_batches : {1, 2}) {
+    auto counts = CountsOf({"fsdp", {"shard=optimizer", "accumulate=full"}, micro_batches});
+    EXPECT_EQ(counts[kGather].calls, kUnits);
+    EXPECT_EQ(counts[kScatter].calls, kUnits);
+    EXPECT_EQ(counts[kReduce].calls, 0);
+    EXPECT_EQ(counts[kGather].bytes, counts[kScatter].bytes);
+    EXPECT_NEAR(counts[kGather].bytes, reduced, kUnits * kRanks * 4);
+    counts = CountsOf({"fsdp", {"shard=optimizer"}, micro_batches});
+    EXPECT_EQ(counts[kGather].calls, kUnits);
+    EXPECT_EQ(counts[kScatter].calls, kUnits * micro_batches);
+  }
+}
+
 // Each micro-batch gathers the blocks again. Gradients are reduced after each, or accumulated and
 // reduced once.
 TEST(CountsTest, MicroBatches) {

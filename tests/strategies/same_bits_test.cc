@@ -86,6 +86,8 @@ const std::vector<Mode>& Modes() {
       {"fsdp", "reshard=no"},
       {"fsdp", "reshard_root=yes"},
       {"fsdp", "shard=gradients"},
+      {"fsdp", "shard=optimizer"},
+      {"fsdp", "shard=optimizer,units=size,unit_mb=0.002,block=row,offload=optimizer"},
       {"fsdp", "shard=none"},
       {"fsdp", "units=size,unit_mb=0.002"},
       {"fsdp", "units=pattern,pattern=blocks.*.mlp|blocks.*.attn"},
@@ -105,6 +107,7 @@ const std::vector<Mode>& HybridModes() {
       {"fsdp", "replicas=2"},
       {"fsdp", "replicas=4"},
       {"fsdp", "replicas=2,reshard=no"},
+      {"fsdp", "replicas=2,shard=optimizer"},
       {"fsdp", "replicas=2,shard=gradients,units=size,unit_mb=0.002"},
       {"fsdp", "reshard=2"},
   };

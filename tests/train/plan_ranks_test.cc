@@ -106,7 +106,7 @@ TEST_P(PlanRanksTest, TrainsAsOneProcessDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, PlanRanksTest,
                          ::testing::Values("data_parallel", "fully_sharded", "hybrid_sharded",
-                                           "tensor_parallel", "data_tensor_parallel"),
+                                           "tensor_parallel", "data_tensor_parallel", "zero1"),
                          [](const auto& plan) { return plan.param; });
 
 }  // namespace

@@ -40,6 +40,7 @@ std::vector<Job> Jobs() {
           {"data parallel on 2", {"--nproc=2", documented("data_parallel")}},
           {"tensor parallel on 2", {"--nproc=2", documented("tensor_parallel")}},
           {"fully sharded on 3", {"--nproc=3", documented("fully_sharded")}},
+          {"ZeRO-1 on 3", {"--nproc=3", documented("zero1")}},
           {"hybrid sharded on 4", {"--nproc=4", documented("hybrid_sharded")}},
           {"split on 2", {"--nproc=2", "--plan=" + split}}};
 }

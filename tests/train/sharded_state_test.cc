@@ -236,8 +236,8 @@ std::vector<Job> Jobs() {
   std::vector<Job> jobs = {{"one process", Plan(), 1}};
   const std::string plans = "docs/plans/";
   for (const int ranks : {2, 3, 4}) {
-    for (const std::string& file :
-         {plans + "data_parallel", plans + "fully_sharded", plans + "tensor_parallel"}) {
+    for (const std::string& file : {plans + "data_parallel", plans + "fully_sharded",
+                                    plans + "tensor_parallel", plans + "zero1"}) {
       jobs.push_back({absl::StrCat(file, " on ", ranks), ReadPlanFile(file + ".textproto"), ranks});
     }
   }

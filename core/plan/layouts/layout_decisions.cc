@@ -119,14 +119,16 @@ class DecisionFinder {
     const int all = static_cast<int>(axes.size());
     if (!GroupChoice::Gather_IsValid(choice.gather())) return Unknown("gather", choice.gather());
     const bool once = choice.gather() == GroupChoice::ONCE;
+    const bool after_update = choice.gather() == GroupChoice::AFTER_UPDATE;
     if (choice.again_over().empty()) return once ? all : 0;
-    for (int i = 0; !once && i + 1 < all; ++i) {
+    for (int i = 0; !once && !after_update && i + 1 < all; ++i) {
       if (choice.again_over() == mesh_.axis(axes[i]).name) return all - i - 1;
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("again_over: ", Quote(choice.again_over()),
-                     once ? ": the group is gathered ONCE"
-                          : ": the group is not split over that axis with another one after it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "again_over: ", Quote(choice.again_over()),
+        once           ? ": the group is gathered ONCE"
+        : after_update ? ": the group is gathered AFTER_UPDATE, and never again; leave it out"
+                       : ": the group is not split over that axis with another one after it"));
   }
 
   static absl::Status Unknown(absl::string_view field, int value) {
@@ -172,6 +174,7 @@ class DecisionFinder {
     StoreGroup group;
     ASSIGN_OR_RETURN(group.axes, FlatAxes(choice));
     ASSIGN_OR_RETURN(group.gathers_kept, GathersKept(choice, group.axes));
+    group.gathers_after_update = choice.gather() == GroupChoice::AFTER_UPDATE;
     if (!GroupChoice::Reduce_IsValid(choice.reduce())) return Unknown("reduce", choice.reduce());
     group.reduce_each = choice.reduce() == GroupChoice::EACH_MICRO_BATCH;
     ASSIGN_OR_RETURN(group.block, BlockOf(choice));
@@ -205,9 +208,21 @@ class DecisionFinder {
             "'", subject.path, "' is split over axis '", mesh_.axis(axis).name, "' by store ",
             Quote(named_by_[subject.path]), " too; one of them must go"));
       }
-      stored.flat_axes = group.axes;
+      if (group.gathers_after_update) {
+        only_updated_flat_[subject.path] = group.axes;
+      } else {
+        stored.flat_axes = group.axes;
+      }
     }
     return absl::OkStatus();
+  }
+
+  // Returns the layout of a parameter's update, unless its optimizer state is stored otherwise.
+  StoredLayout UpdateOf(const std::string& parameter) {
+    StoredLayout layout = Stored(parameter);
+    const auto flat = only_updated_flat_.find(parameter);
+    if (flat != only_updated_flat_.end()) layout.flat_axes = flat->second;
+    return layout;
   }
 
   // Returns the stored layout of a path; B if no store choice names it.
@@ -216,13 +231,13 @@ class DecisionFinder {
         .first->second;
   }
 
-  // Optimizer state is stored like its parameter if no store choice names it, or if one names it
-  // with the layout of the parameter.
+  // Optimizer state is stored like its parameter is updated if no store choice names it, or if one
+  // names it with the layout of the parameter.
   absl::Status FillIn() {
     for (const Subject& subject : subjects_) {
       if (subject.role == Role::kCache || subject.role == Role::kOptimizerState) continue;
-      const StoredLayout& stored = Stored(subject.path);
-      if (subject.role == Role::kParameter) result_.updated[subject.path] = stored;
+      Stored(subject.path);
+      if (subject.role == Role::kParameter) result_.updated[subject.path] = UpdateOf(subject.path);
     }
     for (const Subject& subject : subjects_) {
       if (subject.role != Role::kOptimizerState) continue;
@@ -231,7 +246,7 @@ class DecisionFinder {
         Stored(subject.path);
         continue;
       }
-      const StoredLayout of_parameter = result_.stored[parameter->second];
+      const StoredLayout of_parameter = UpdateOf(parameter->second);
       const auto [it, open] = result_.stored.emplace(subject.path, of_parameter);
       if (open || it->second.layout == of_parameter.layout) {
         it->second = of_parameter;
@@ -317,6 +332,8 @@ class DecisionFinder {
   std::vector<Subject> subjects_;
   PathIndex index_;  // of subjects
   absl::flat_hash_map<std::string, std::string> named_by_, grouped_by_;
+  // The axes of a group that is gathered after the update, by member.
+  absl::flat_hash_map<std::string, std::vector<int>> only_updated_flat_;
   std::vector<int> first_member_;                                          // of each group
   std::vector<absl::flat_hash_map<OpId, std::string>> operator_named_by_;  // by Graph
   LayoutDecisions result_;

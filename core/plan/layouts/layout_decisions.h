@@ -33,6 +33,8 @@ struct StoreGroup {
   // The array is gathered over the innermost splits first. The result of gathering over the last
   // `gathers_kept` axes is kept for both phases; over the other axes it is gathered in each phase.
   int gathers_kept = 0;
+  // Parameters are stored in full, and gathered after their update; only optimizer state is split.
+  bool gathers_after_update = false;
   bool reduce_each = false;  // reduce after each micro-batch, otherwise after the last
   int64_t block = 1;         // members are split at multiples of this; kRow: of a row
 };
@@ -42,7 +44,8 @@ struct LayoutDecisions {
   // parameter, unless the Plan stores it otherwise. Caches are listed only if the Plan names them.
   absl::flat_hash_map<std::string, StoredLayout> stored;
   // The layout in which a parameter's gradient arrives at its update and in which the update is
-  // computed: that in which the optimizer state is stored. Keys are the paths of updated parameters
+  // computed: that in which the optimizer state is stored. It is flat for all members of groups,
+  // also if their parameters are stored in full. Keys are the paths of updated parameters
   // and of their optimizer state.
   absl::flat_hash_map<std::string, StoredLayout> updated;
   std::vector<StoreGroup> groups;

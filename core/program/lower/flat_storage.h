@@ -1,4 +1,5 @@
-// The flat groups of a run: the buffer and the position of each state that is stored flat.
+// The flat groups of a run: the buffer and the position of each state that is stored flat, or
+// updated so.
 #ifndef TESSERA_CORE_PROGRAM_LOWER_FLAT_STORAGE_H_
 #define TESSERA_CORE_PROGRAM_LOWER_FLAT_STORAGE_H_
 
@@ -19,7 +20,8 @@ namespace tessera {
 
 // The position of a state in a flat group: the index of the member and the number of the group's
 // buffer. Buffer 0 holds the parameters; each other buffer holds one optimizer state of every
-// parameter.
+// parameter. If parameters are stored in full, buffer 0 holds what a rank updates of them, until it
+// is gathered.
 struct FlatPosition {
   int group = kNone;
   int member = 0;
@@ -48,7 +50,7 @@ class FlatStorage {
   int gathers_kept(int i) const { return groups_[i].gathers_kept; }
   // Returns the path of a buffer of group i.
   const std::string& BufferPath(int i, int buffer) const { return groups_[i].buffers[buffer]; }
-  // Returns nullptr if the state is not stored in a group.
+  // Returns nullptr if the state belongs to no group.
   const FlatPosition* Find(const std::string& state) const;
 
  private:

@@ -33,6 +33,10 @@ absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser);
 // reader. Readers of one layout share the result. Readers of a parameter share it only within one
 // phase, so that it need not be kept until the backward pass. Outputs are completed on all ranks.
 //
+// If a flat group is gathered after its update, the gather comes right behind the update of the
+// group's last member. The gathered parameters are copied into their states when the next group is
+// gathered, or at the end of the step.
+//
 // Reductions of gradients run on a stream "gradients", gathers of parameters on "parameters",
 // other collectives on "activations".
 absl::StatusOr<Program> Lower(const Graph& graph, const MeshDecisions& mesh,

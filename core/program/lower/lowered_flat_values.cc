@@ -1,5 +1,6 @@
 // The part of LoweredValues for members of flat groups: gradients that are reduced together, and
-// values that are computed once for all members.
+// values that are computed once for all members, and parameters that are gathered after their
+// update.
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,7 @@ absl::StatusOr<ProgramValueId> LoweredValues::AsFlat(ValueId id, LayoutId layout
   const FlatLowering::Member member = FlatMember(id, layout);
   ASSIGN_OR_RETURN(const ProgramValueId range, flat_.TakeRange(full, member, position));
   if (!updated_.contains(id)) return range;
+  // The update of a member is a part of the array of all.
   const ProgramValueId state = flat_.AddState(member, position, /*updated=*/true);
   RETURN_IF_ERROR(builder_.EmitCopy(range, state));
   return state;
@@ -169,6 +171,108 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
   std::vector<OpId> waiting;
   std::swap(waiting, waiting_[group]);
   for (const OpId id : waiting) RETURN_IF_ERROR(AddOnGroup(id));
+  return absl::OkStatus();
+}
+
+void LoweredValues::ListFullParameters(const Table<OpId, bool>& needed) {
+  Table<ValueId, int> group_of(graph_.values().size(), kNone);  // of input values, and their views
+  absl::flat_hash_map<int, FullParameters> groups;
+  for (size_t i = 0; i < graph_.states().size(); ++i) {
+    const State& state = graph_.states()[i];
+    const FlatPosition* const position = layouts_.PositionOf(state.updated);
+    if (state.role != Role::kParameter || state.input == kNone || position == nullptr ||
+        layouts_.flat(layouts_.Stored(i))) {
+      continue;
+    }
+    FullParameters& group = groups[position->group];
+    const int members = storage_.group(position->group)->num_members();
+    group.inputs.resize(members, kNone);
+    group.updated.resize(members, kNone);
+    group.inputs[position->member] = state.input;
+    group_of[state.input] = position->group;
+    if (state.updated == state.input) continue;
+    group.updated[position->member] = state.updated;
+    ++group.missing;
+    // If each member is updated in full, as the Plan says, there is nothing to gather.
+    if (layouts_.flat(layouts_.Made(state.updated))) full_parameters_[position->group];
+  }
+  for (auto& [number, group] : full_parameters_) group = std::move(groups[number]);
+  if (full_parameters_.empty()) return;
+  const auto read = [&](ValueId value, OpId reader) {
+    const auto group = full_parameters_.find(group_of[value]);
+    if (group != full_parameters_.end()) group->second.last_reader = reader;
+  };
+  for (const OpId id : graph_.ops().ids()) {
+    const Op& op = graph_.op(id);
+    for (const ValueId input : op.inputs) {
+      if (needed[id] && !op.kind->is_view()) read(input, id);
+      if (!op.kind->is_view() || group_of[input] == kNone) continue;
+      for (const ValueId output : op.outputs) group_of[output] = group_of[input];
+    }
+  }
+  for (const GraphOutput& output : graph_.outputs()) read(output.value, graph_.ops().end_id());
+  for (const State& state : graph_.states()) {
+    if (state.updated != state.input) read(state.updated, graph_.ops().end_id());
+  }
+}
+
+absl::Status LoweredValues::CompleteUpdate(ValueId id) {
+  const FlatPosition* const position = layouts_.PositionOf(id);
+  if (position == nullptr || full_parameters_.empty()) return absl::OkStatus();
+  const auto found = full_parameters_.find(position->group);
+  if (found == full_parameters_.end() || found->second.updated[position->member] != id) {
+    return absl::OkStatus();
+  }
+  if (--found->second.missing > 0) return absl::OkStatus();
+  RETURN_IF_ERROR(GatherUpdated(position->group, found->second));
+  // The copies wait for the gather, so they are added only when the next group is gathered.
+  for (const int group : gathered_) {
+    RETURN_IF_ERROR(StoreGathered(group, graph_.value(id).producer));
+  }
+  gathered_ = {position->group};
+  return absl::OkStatus();
+}
+
+absl::Status LoweredValues::GatherUpdated(int group, const FullParameters& parameters) {
+  const int members = static_cast<int>(parameters.inputs.size());
+  const auto layout_of = [&](int member, bool flat) {
+    return layouts_.Enter(storage_.MemberLayout(group, member), flat);
+  };
+  // Members that are updated in full, or not at all, are gathered with the others.
+  for (int m = 0; m < members; ++m) {
+    const LayoutId flat = layout_of(m, /*flat=*/true);
+    const ValueId input = parameters.inputs[m], updated = parameters.updated[m];
+    if (updated != kNone) {
+      RETURN_IF_ERROR(In(updated, flat).status());
+    } else if (input != kNone) {
+      ASSIGN_OR_RETURN(const ProgramValueId range, In(input, flat));
+      RETURN_IF_ERROR(builder_.EmitCopy(
+          range, flat_.AddState(FlatMember(input, flat), {group, m, 0}, /*updated=*/true)));
+    }
+  }
+  for (int m = 0; m < members; ++m) {
+    const ValueId updated = parameters.updated[m];
+    if (updated != kNone) RETURN_IF_ERROR(In(updated, layout_of(m, /*flat=*/false)).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoweredValues::StoreGathered(int group, OpId now) {
+  const FullParameters& parameters = full_parameters_.at(group);
+  if (parameters.last_reader > now) return absl::OkStatus();
+  for (size_t m = 0; m < parameters.updated.size(); ++m) {
+    const ValueId updated = parameters.updated[m];
+    if (updated == kNone || !layouts_.flat(layouts_.Made(updated))) continue;
+    const LayoutId full = layouts_.Enter(storage_.MemberLayout(group, static_cast<int>(m)));
+    for (Arrangement& gathered : arranged_[updated]) {
+      if (gathered.layout != full) continue;
+      const ProgramValueId input = made_[parameters.inputs[m]];
+      const ProgramValueId kept =
+          builder_.AddOver(input, absl::StrCat(builder_.value(input).path, ".kept"));
+      RETURN_IF_ERROR(builder_.EmitCopy(gathered.value, kept));
+      gathered.value = kept;
+    }
+  }
   return absl::OkStatus();
 }
 

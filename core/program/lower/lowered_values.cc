@@ -119,6 +119,7 @@ void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
     add(output.value, ValueLayouts::kBroadcast);
     add_gathered(output.value, ValueLayouts::kBroadcast);
   }
+  ListFullParameters(needed);
 }
 
 // --- Types ---------------------------------------------------------------------------------------
@@ -288,7 +289,9 @@ bool LoweredValues::KeepsAll(const FlatPosition* position) const {
 }
 
 absl::string_view LoweredValues::StreamOf(ValueId id) const {
-  if (Repeats(id)) return kParameterStream;
+  if (Repeats(id) || (updated_.contains(id) && layouts_.flat(layouts_.Made(id)))) {
+    return kParameterStream;
+  }
   return graph_.value(id).complete_gradient_of == kNone ? kActivationStream : kGradientStream;
 }
 
@@ -390,6 +393,7 @@ absl::Status LoweredValues::Complete(ValueId id) {
       RETURN_IF_ERROR(In(id, layout).status());
     }
   }
+  RETURN_IF_ERROR(CompleteUpdate(id));
   if (!reduced_in_group) return absl::OkStatus();
   const GroupPart part = GradientsWith(id);
   Gradients& gradients = gradients_[part];

@@ -135,6 +135,23 @@ class LoweredValues {
   bool HasFlat(ValueId id, LayoutId layout);
   absl::Status ReduceGradients(int group, const Gradients& reduced_now);
 
+  // A flat group whose parameters are stored in full, if the Graph updates it.
+  struct FullParameters {
+    // By member: the parameter's input value (kNone: not in the Graph) and its updated value
+    // (kNone: not updated).
+    std::vector<ValueId> inputs, updated;
+    int missing = 0;           // the number of members whose update was not lowered yet
+    OpId last_reader = kNone;  // of an input value
+  };
+  void ListFullParameters(const Table<OpId, bool>& needed);
+  // To be called when a value has been written. If it was the last parameter of its group to be
+  // updated on the elements that a rank holds, gathers all of them.
+  absl::Status CompleteUpdate(ValueId id);
+  absl::Status GatherUpdated(int group, const FullParameters& parameters);
+  // Copies the gathered parameters of a group into their states, if no op from `now` on reads the
+  // previous ones. (Otherwise they are copied at the end of the step.)
+  absl::Status StoreGathered(int group, OpId now);
+
   const Graph& graph_;
   ValueLayouts layouts_;
   const FlatStorage& storage_;
@@ -158,6 +175,8 @@ class LoweredValues {
   absl::flat_hash_map<GroupPart, Gradients> gradients_;
   // By group: the states that the update reads in full, and the layouts in which it reads them.
   absl::flat_hash_map<int, std::vector<std::pair<ValueId, LayoutId>>> gathered_in_update_;
+  absl::flat_hash_map<int, FullParameters> full_parameters_;  // by group
+  std::vector<int> gathered_;              // groups of these that were gathered, and not copied yet
   std::vector<int32_t> last_micro_batch_;  // by group; kNone: its gradients are not reduced
   absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: ops for AddOnGroup()
 };

@@ -39,7 +39,10 @@ void ValueLayouts::ReadStores(const GraphLayouts& layouts, const LayoutDecisions
     made_[input.value] = Enter(layout_of(input.origin));
   }
   for (const State& state : graph_.states()) {
-    stored_.push_back(Enter(layout_of(state.path), storage_->Find(state.path) != nullptr));
+    const auto stored = decisions.stored.find(state.path);
+    const bool flat = stored != decisions.stored.end() && stored->second.flat() &&
+                      storage_->Find(state.path) != nullptr;
+    stored_.push_back(Enter(layout_of(state.path), flat));
     if (state.input != kNone) made_[state.input] = stored_.back();
   }
 }

@@ -28,7 +28,8 @@ struct FormerField {
 constexpr FormerField kFormerFields[] = {
     {"operator", "has no field", "compute { path: \"...\" signature: \"...\" }"},
     {"layout", "GroupChoice", "over: \"data\", for each axis, the outer split first"},
-    {"gather", kNoEnum, "gather: EACH_PHASE or ONCE; for 'each phase over A', again_over: \"A\""},
+    {"gather", kNoEnum,
+     "gather: EACH_PHASE, ONCE or AFTER_UPDATE; for 'each phase over A', again_over: \"A\""},
     {"reduce", kNoEnum, "reduce: AFTER_LAST or EACH_MICRO_BATCH"},
     {"block", "GroupChoice", "split_at_rows: true, or split_at_multiples_of: 1024"},
     {"parameters", kNoEnum, "parameters: BF16, without quotes"},

@@ -40,7 +40,7 @@ TEST(PlanTextTest, AFieldOfFormat1IsRefusedWithTheOneToWrite) {
       {"group { layout: 'data: flat' }", "layout",
        "over: \"data\", for each axis, the outer split first"},
       {"group {\n gather: # a comment, with a 'reduce'\n\t'once' }", "gather",
-       "gather: EACH_PHASE or ONCE; for 'each phase over A', again_over: \"A\""},
+       "gather: EACH_PHASE, ONCE or AFTER_UPDATE; for 'each phase over A', again_over: \"A\""},
       {"group { path: 'gather' reduce: \"each micro-batch\" }", "reduce",
        "reduce: AFTER_LAST or EACH_MICRO_BATCH"},
       {"group { block: 'row' }", "block", "split_at_rows: true, or split_at_multiples_of: 1024"},

@@ -167,8 +167,8 @@ class StageDrawer {
   void DrawGroupOptions(const Axes& flat, GroupChoice& group) {
     if (random_.Percent(50)) {
       // The last one is drawn for two axes alone.
-      const int64_t gather = random_.Below(flat.size() == 2 ? 4 : 3);
-      const bool again = gather == 3;
+      const int64_t gather = random_.Below(flat.size() == 2 ? 5 : 4);
+      const bool again = gather == 4;
       group.set_gather(again ? GroupChoice::EACH_PHASE : static_cast<GroupChoice::Gather>(gather));
       group.set_again_over(again ? flat[0] : "");
     }

@@ -25,6 +25,7 @@ const std::vector<StrategyOptions>& AllOptions() {
       {"ddp", {"embedding=gathered", "bucket_mb=0.001"}},
       {"fsdp", {}},
       {"fsdp", {"shard=gradients", "block=row"}},
+      {"fsdp", {"shard=optimizer"}},
       {"fsdp", {"replicas=2", "accumulate=full"}},
       {"fsdp", {"reshard=2", "dtype=bf16"}},
       {"fsdp", {"reshard_root=yes", "units=size", "unit_mb=0.001", "reduce=bf16"}},
