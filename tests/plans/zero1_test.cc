@@ -10,11 +10,15 @@
 #include "core/ops/ops.h"
 #include "core/plan/testing/completion.h"
 #include "core/train/programs.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"
 
 namespace tessera {
 namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 Plan WithPart(Plan plan, int micro_batches, bool recompute = false) {
   PlanPart& part = *plan.mutable_stages(0)->add_parts();
@@ -208,8 +212,46 @@ std::string Updates(const Program& program) {
 TEST(Zero1Test, TheProgramOfALayer) {
   const Program program =
       CompiledLayer("group { path: 'layer' over: 'data' gather: AFTER_UPDATE }");
-  EXPECT_EQ(Updates(program), "");
-  EXPECT_EQ(program.ToString(), "");
+  EXPECT_EQ(Updates(program), R"(all-reduce reduce_sum.all_reduce
+reduce-scatter layer.a.grad.group.reduce_scatter
+fill fill_1
+all_finite all_finite
+sgd_update layer.a.sgd_update
+sgd_update layer.b.sgd_update
+all-gather layer.a.group.all_gather
+copy layer.a.kept
+copy layer.b.kept
+)");
+  const std::string text = program.ToString();
+  for (const char* line : {
+           "flat group 0: [5, 3], [5]; 2 parts of 10\n",
+           // Parameters in full, and a part of their momentum.
+           "parameter %layer.a: f32[5, 3] in #0 leaves %layer.a.kept\n",
+           "parameter %layer.b: f32[5] in #1 leaves %layer.b.kept\n",
+           "buffer #2 layer.a.momentum.group 40 bytes",
+           "reduce-scatter of 20 f32 (sum) over data(%layer.a.grad.group) on gradients",
+           "all-gather of 20 f32 over data(%layer.a.group) on parameters",
+           "%layer.b.kept: f32[5] in #1 = copy(%layer.b.sgd_update.gathered)",
+       }) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+// Gathered parameters are copied into their states when the next group is gathered, but not before
+// the last op that reads the previous ones.
+TEST(Zero1Test, PreviousParametersMayBeReadLater) {
+  const std::string groups =
+      "group { path: 'layer.*' each: true over: 'data' gather: AFTER_UPDATE }";
+  EXPECT_THAT(Updates(CompiledLayer(groups)), EndsWith(R"(all-gather layer.b.group.all_gather
+all-gather layer.a.group.all_gather
+copy layer.a.kept
+copy layer.b.kept
+)"));
+  EXPECT_THAT(Updates(CompiledLayer(groups, /*read_later=*/true)), EndsWith(R"(exp exp
+all-gather exp.part.all_gather
+copy layer.a.kept
+copy layer.b.kept
+)"));
 }
 
 }  // namespace

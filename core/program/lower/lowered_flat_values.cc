@@ -1,6 +1,5 @@
-// The part of LoweredValues for members of flat groups: gradients that are reduced together, and
-// values that are computed once for all members, and parameters that are gathered after their
-// update.
+// The part of LoweredValues for members of flat groups: gradients that are reduced together, values
+// that are computed once for all members, and parameters that are gathered after their update.
 #include <string>
 #include <utility>
 #include <vector>
