@@ -162,6 +162,7 @@ TEST(Zero1Test, OnlyUpdatesAndOptimizerStateAreFlat) {
   EXPECT_EQ(plan.stages(0).group(0).reduce(), GroupChoice::AFTER_LAST);
   EXPECT_EQ(OperatorLines(plan, 0, {"mlp.fc.bias", "update.sum_squares_15", "mlp.fc.add"}),
             R"(blocks.0.mlp.fc.add: data: S(0), B -> S(0)
+blocks.0.mlp.fc.add.backward.reduce_sum: data: S(0) -> P
 update.sum_squares_15: data: flat
 blocks.0.mlp.fc.bias.adamw_update: data: flat
 )");
