@@ -28,6 +28,11 @@ bool LoweredValues::IsOnGroup(OpId id) const {
          (op.phase == Phase::kBackward || IsParameterCast(graph_, op));
 }
 
+bool LoweredValues::KeepsAll(const FlatPosition* position) const {
+  return position != nullptr && storage_.gathers_kept(position->group) ==
+                                    static_cast<int>(storage_.axes(position->group).size());
+}
+
 bool LoweredValues::HasFlat(ValueId id, LayoutId layout) {
   if (layouts_.Made(id) == layout) return made_[id] != kNone;
   return absl::c_any_of(arranged_[id],

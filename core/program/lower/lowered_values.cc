@@ -283,11 +283,6 @@ int LoweredValues::PeriodOf(ValueId id) const {
   return KeepsAll(layouts_.PositionOf(id)) ? FlatLowering::kStep : period_;
 }
 
-bool LoweredValues::KeepsAll(const FlatPosition* position) const {
-  return position != nullptr && storage_.gathers_kept(position->group) ==
-                                    static_cast<int>(storage_.axes(position->group).size());
-}
-
 absl::string_view LoweredValues::StreamOf(ValueId id) const {
   if (Repeats(id) || (updated_.contains(id) && layouts_.flat(layouts_.Made(id)))) {
     return kParameterStream;
