@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/cost/step_cost.h"
+#include "core/cost/step_cost_sums.h"
 #include "core/status/status_macros.h"
 #include "tools/train/report/cost_report.h"
 #include "tools/train/report/process_memory.h"
