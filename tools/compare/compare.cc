@@ -22,6 +22,7 @@
 #include "core/train/programs.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/compare/comparison.h"
+#include "tools/compare/comparison_json.h"
 #include "tools/compare/preparation.h"
 #include "tools/compare/rounds.h"
 #include "tools/train/rank/interrupt.h"
