@@ -1,8 +1,9 @@
+#include "core/program/passes/parameter_gathers.h"
+
 #include <utility>
 #include <vector>
 
 #include "core/ids/table.h"
-#include "core/program/passes/communication.h"
 #include "core/program/stream_names.h"
 
 namespace tessera {
