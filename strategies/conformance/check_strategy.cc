@@ -19,6 +19,7 @@
 #include "core/status/status_macros.h"
 #include "strategies/conformance/check_checkpoints.h"
 #include "strategies/conformance/check_estimate.h"
+#include "strategies/conformance/compare_training.h"
 #include "strategies/conformance/plain_plans.h"
 #include "strategies/conformance/rank_training.h"
 #include "strategies/conformance/small_models.h"
