@@ -227,7 +227,7 @@ std::string Program::OperationOf(const Instruction& instruction) const {
   return KernelOf(instruction).request.op;
 }
 
-CollectiveId Program::EnterCollective(const CollectiveRequest& request) {
+CollectiveId Program::FindOrAddCollective(const CollectiveRequest& request) {
   const auto found = std::find(collectives.begin(), collectives.end(), request);
   return found == collectives.end() ? collectives.push_back(request) : collectives.IdOf(found);
 }

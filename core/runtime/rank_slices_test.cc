@@ -128,7 +128,7 @@ PartsProgram FlatUpdate(const std::shared_ptr<const FlatGroup>& group, int ranks
     ProgramValue& value = program.values[made.Value(path)];
     value.buffer = program.values[array].buffer;
     value.within = array;
-    value.flat = table.Enter(FlatRule{group, {0}, member});
+    value.flat = table.FindOrAdd(FlatRule{group, {0}, member});
   };
   for (int member = 0; member < 2; ++member) {
     lie_within(absl::StrCat("p", member), stored, member);

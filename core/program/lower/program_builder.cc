@@ -129,7 +129,7 @@ void ProgramBuilder::Emit(Instruction instruction) {
 absl::Status ProgramBuilder::EmitKernel(KernelWork work, Instruction instruction) {
   instruction.phase = phase_;
   ASSIGN_OR_RETURN(instruction.kernel,
-                   kernels_.Enter(std::move(work), instruction.inputs, instruction.outputs));
+                   kernels_.FindOrAdd(std::move(work), instruction.inputs, instruction.outputs));
   const Kernel& kernel = *program_.KernelOf(instruction).kernel;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     if (!kernel.StridedInput(static_cast<int>(i))) {
@@ -163,7 +163,7 @@ absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
   collective.path = program_.values[output].path;
   collective.kind = InstructionKind::kCollective;
   collective.stream = StreamOf(stream);
-  collective.collective = program_.EnterCollective(request);
+  collective.collective = program_.FindOrAddCollective(request);
   collective.inputs = {input};
   collective.outputs = {output};
   collective.phase = phase_;

@@ -36,9 +36,9 @@ class ProgramBuilder {
   Phase phase() const { return phase_; }
 
   // Returns the id of the rule; kNone if all ranks hold all of the tensor.
-  PartId EnterPart(const PartRule& part) { return rules_.Enter(part); }
+  PartId EnterPart(const PartRule& part) { return rules_.FindOrAdd(part); }
 
-  FlatId EnterFlat(const FlatRule& flat) { return rules_.Enter(flat); }
+  FlatId EnterFlat(const FlatRule& flat) { return rules_.FindOrAdd(flat); }
 
   // Makes room for as many instructions and values, so that a Program of many is never in memory
   // twice while it grows.
