@@ -165,7 +165,7 @@ TensorView HeldBy(const Engine& engine, const StateInfo& state) {
 }
 
 // Returns a run of this Program alone, so that the arena has the size of this Program's peak.
-CompiledRun Alone(const CompiledRun& run, absl::string_view name) {
+CompiledRun RunOfOneProgram(const CompiledRun& run, absl::string_view name) {
   CompiledRun alone;
   alone.plan = run.plan;
   alone.state_bytes = run.state_bytes;
@@ -327,8 +327,9 @@ absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInpu
     EngineOptions options = engine.options();
     options.guarded = true;
     options.fill = pattern;
-    ASSIGN_OR_RETURN(std::unique_ptr<Engine> guarded,
-                     Engine::Create(Alone(engine.run(), program), &engine.backend(), options));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<Engine> guarded,
+        Engine::Create(RunOfOneProgram(engine.run(), program), &engine.backend(), options));
     RETURN_IF_ERROR(CopyStates(engine, *guarded));
     RETURN_IF_ERROR(CopyCaches(engine, *guarded, program));
     RETURN_IF_ERROR(set_inputs(*guarded));
@@ -341,7 +342,7 @@ absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInpu
 absl::Status CheckMemory(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
   constexpr int64_t kFence = 4 * kBufferAlignment;
   RETURN_IF_ERROR(RunGuarded(engine, program, set_inputs));
-  ASSIGN_OR_RETURN(CompiledRun run, WithFences(Alone(engine.run(), program), kFence));
+  ASSIGN_OR_RETURN(CompiledRun run, WithFences(RunOfOneProgram(engine.run(), program), kFence));
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> fenced,
                    Engine::Create(std::move(run), &engine.backend(), engine.options()));
   RETURN_IF_ERROR(CopyStates(engine, *fenced));

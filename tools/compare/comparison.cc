@@ -97,7 +97,7 @@ bool IsEstimated(const StrategyResult& result) {
          result.outcome != Outcome::kFailed;
 }
 
-bool Ran(const StrategyResult& result) { return result.outcome == Outcome::kRan; }
+bool HasRun(const StrategyResult& result) { return result.outcome == Outcome::kRan; }
 
 // Return the text of a time if the strategy has one that can be compared, else that for no value.
 std::string Estimated(const StrategyResult& result, const std::string& text) {
@@ -105,7 +105,7 @@ std::string Estimated(const StrategyResult& result, const std::string& text) {
 }
 std::string Measured(const StrategyResult& result,
                      const std::function<std::string(const StrategyResult&)>& text) {
-  return Ran(result) ? text(result) : kNothing;
+  return HasRun(result) ? text(result) : kNothing;
 }
 
 double CommunicationSeconds(const StepCost& cost) {
@@ -145,7 +145,7 @@ void AddTime(const std::string& label, std::function<double(const StepCost&)> es
 
 // Returns the strategy that the others are compared with: the first one that ran.
 const StrategyResult* BaseOf(const Comparison& comparison) {
-  const auto found = absl::c_find_if(comparison.strategies, Ran);
+  const auto found = absl::c_find_if(comparison.strategies, HasRun);
   return found == comparison.strategies.end() ? nullptr : &*found;
 }
 

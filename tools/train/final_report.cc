@@ -31,7 +31,8 @@ absl::StatusOr<ComparedCost> CompareCost(const StepCost& estimated, const Measur
   const absl::Status same = CompareCollectives(estimated, all, steps);
   if (same.ok()) return compared;
   const std::string strategy = plugin.empty() ? "" : absl::StrCat("strategy ", plugin, ": ");
-  compared.as_estimated = Agreed(absl::Status(same.code(), absl::StrCat(strategy, same.message())));
+  compared.as_estimated =
+      AgreedError(absl::Status(same.code(), absl::StrCat(strategy, same.message())));
   return compared;
 }
 

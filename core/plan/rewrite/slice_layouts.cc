@@ -96,7 +96,7 @@ class SlicePlanner {
 
     const OpSignatures use(graph_, op);
     std::optional<Signature> signature;
-    if (forward_axis == axis) signature = Dual(op, forward, use.fitted(), axis);
+    if (forward_axis == axis) signature = DualSignature(op, forward, use.fitted(), axis);
     if (!signature.has_value() && sliced != kNone) {
       ASSIGN_OR_RETURN(signature, ByArrival(op, use.fitted(), sliced, axis));
     }
@@ -114,7 +114,7 @@ class SlicePlanner {
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const ValueId output = op.outputs[i];
       SetSplit(output, signature.outputs[i], axis);
-      stays_[output] = Stays(output, from_state || op.phase == Phase::kUpdate);
+      stays_[output] = StaysSplit(output, from_state || op.phase == Phase::kUpdate);
       split_.gathered[output] = !stays_[output];
       all_stay = all_stay && stays_[output];
     }
@@ -122,7 +122,7 @@ class SlicePlanner {
     result_.ops[id] = {axis, late, std::move(signature)};
   }
 
-  bool Stays(ValueId value, bool beside_states) const {
+  bool StaysSplit(ValueId value, bool beside_states) const {
     if (!split_.values[value].split()) return false;
     const Value& v = graph_.value(value);
     const auto of_split = [&](ValueId of) {
@@ -140,7 +140,8 @@ class SlicePlanner {
   }
 
   // Returns the dual of the signature of `forward`. Inputs that stay split are read slice by slice.
-  std::optional<Signature> Dual(const Op& op, OpId forward, const FittedUse& use, int axis) const {
+  std::optional<Signature> DualSignature(const Op& op, OpId forward, const FittedUse& use,
+                                         int axis) const {
     // A value that is available in full is never partial.
     std::vector<Signature> possible;
     for (const Signature& signature : use.signatures) {

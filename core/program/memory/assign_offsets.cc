@@ -39,10 +39,11 @@ struct Direction {
 using Kind = std::function<bool(const LiveRange&)>;
 
 // Assigns ranges of one kind from the bottom of the memory, and the others from its top.
-class Apart {
+class BothEndsPacking {
  public:
   // `walks` are the forward and the backward walk; `ranges` and `walks` must outlive the object.
-  Apart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks, const Kind& low)
+  BothEndsPacking(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
+                  const Kind& low)
       : ranges_(ranges), walks_(walks), is_low_(ranges.size()) {
     for (size_t i = 0; i < ranges.size(); ++i) is_low_[i] = low(ranges[i]);
   }
@@ -103,7 +104,7 @@ std::vector<int64_t> CommonLengths(absl::Span<const LiveRange> ranges) {
 }
 
 // Returns the kinds to try, in this order.
-std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
+std::vector<Kind> KindsToTry(absl::Span<const LiveRange> ranges) {
   int64_t longest = 0, largest = 0;
   for (const LiveRange& item : ranges) {
     longest = std::max(longest, Length(item));
@@ -130,16 +131,16 @@ std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
 }
 
 // Tries to improve on `best`. Stops when it needs at most `target` bytes.
-void ImproveApart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
-                  int64_t target, Assignment& best) {
+void ImproveFromBothEnds(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
+                         int64_t target, Assignment& best) {
   size_t tried = 0;
-  for (const Kind& low : KindsOf(ranges)) {
-    Apart apart(ranges, walks, low);
+  for (const Kind& low : KindsToTry(ranges)) {
+    BothEndsPacking packing(ranges, walks, low);
     for (const Direction direction :
          {Direction{true, false}, {false, false}, {false, true}, {true, true}}) {
       if (best.bytes <= target || tried + ranges.size() > kMostTried) return;
       tried += ranges.size();
-      apart.Improve(direction, best);
+      packing.Improve(direction, best);
     }
   }
 }
@@ -254,7 +255,7 @@ Assignment AssignOffsets(absl::Span<const LiveRange> ranges) {
   if (ranges.size() <= kMostForPairs) ImproveByPairs(ranges, bound, best);
   // With many ranges, the last few percent are not worth the time.
   const int64_t target = bound + (ranges.size() <= kMostForPairs ? bound / 100 : bound / 20);
-  ImproveApart(ranges, walks, target, best);
+  ImproveFromBothEnds(ranges, walks, target, best);
   if (ranges.size() <= kMostForPairs) ImproveByLargeOnes(ranges, bound, target, best);
   return best;
 }

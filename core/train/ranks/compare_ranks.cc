@@ -86,7 +86,7 @@ absl::Status CompareRanks(Ranks& ranks, absl::Span<const RankFact> facts,
     differing.push_back(rank);
   }
   if (!difference.has_value()) return absl::OkStatus();
-  return Agreed(absl::FailedPreconditionError(
+  return AgreedError(absl::FailedPreconditionError(
       absl::StrCat(comm::FormatRanks(differing), differing.size() == 1 ? " differs" : " differ",
                    " from rank 0 in ", difference->what, ": ", Shown(difference->value),
                    ", and rank 0 has ", Shown(difference->firsts), "; ", remedy)));
