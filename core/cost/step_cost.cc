@@ -239,6 +239,13 @@ std::string NameOf(const StepCost::Collective& collective) {
                       absl::StrJoin(collective.mesh_axes(), ", "));
 }
 
+const StepCost::Collective* FindCollective(const StepCost& cost, absl::string_view name) {
+  for (const StepCost::Collective& collective : cost.collectives()) {
+    if (NameOf(collective) == name) return &collective;
+  }
+  return nullptr;
+}
+
 StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job) {
   StepCost cost;
   AddMemory(program, &cost);

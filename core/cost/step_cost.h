@@ -36,6 +36,8 @@ int FindOrAddCollective(absl::string_view operation, absl::Span<const std::strin
 
 // "all-gather along data"
 std::string NameOf(const StepCost::Collective& collective);
+// Returns the collective of this name; null if there is none.
+const StepCost::Collective* FindCollective(const StepCost& cost, absl::string_view name);
 
 }  // namespace tessera
 

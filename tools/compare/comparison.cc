@@ -183,20 +183,13 @@ std::string MemoryText(const StepCost& cost) {
   return cost.peak_bytes() > 0 ? FormatBytes(cost.peak_bytes()) : kNothing;
 }
 
-const StepCost::Collective* Find(const StepCost& cost, const std::string& name) {
-  for (const StepCost::Collective& collective : cost.collectives()) {
-    if (NameOf(collective) == name) return &collective;
-  }
-  return nullptr;
-}
-
 std::string CallsOf(const StepCost& cost, const std::string& name) {
-  const StepCost::Collective* const found = Find(cost, name);
+  const StepCost::Collective* const found = FindCollective(cost, name);
   return found == nullptr ? kNothing : absl::StrCat(found->calls());
 }
 
 std::string BytesOf(const StepCost& cost, const std::string& name) {
-  const StepCost::Collective* const found = Find(cost, name);
+  const StepCost::Collective* const found = FindCollective(cost, name);
   return found == nullptr ? kNothing : FormatBytes(found->bytes());
 }
 
