@@ -13,6 +13,16 @@
 namespace tessera {
 namespace {
 
+void InsertGather(TestProgram& made, InstructionId position, ProgramValueId from, ProgramValueId to,
+                  const char* axis) {
+  made.InsertCollective(position,
+                        {.operation = CollectiveOperation::kAllGather,
+                         .elements = NumElements(made.program.value(to).type.shape),
+                         .dtype = DType::kF64,
+                         .mesh_axes = {axis}},
+                        from, to, kParameterStream);
+}
+
 // Three parameters, w0 to w2, each gathered right before it is read.
 class GatherTest : public CommunicationTest {
  protected:
@@ -35,12 +45,7 @@ class GatherTest : public CommunicationTest {
           made.program.value(made.Value(absl::StrCat("w", i))).buffer;
       made.program.values[part].within = made.Value(absl::StrCat("w", i));
       made.ReplaceReads(made.Value(absl::StrCat("w", i)), gathered, InstructionId(0));
-      made.InsertCollective(InstructionId(2 * i),
-                            {.operation = CollectiveOperation::kAllGather,
-                             .elements = kElements,
-                             .dtype = DType::kF64,
-                             .mesh_axes = {"data"}},
-                            part, gathered, kParameterStream);
+      InsertGather(made, InstructionId(2 * i), part, gathered, "data");
     }
     return made;
   }
@@ -111,12 +116,7 @@ TEST_F(GatherTest, AGroupThatIsStillGatheredIsNotGatheredAgain) {
       const ProgramValueId gathered =
           made.AddValue(absl::StrCat("gathered.", position.index()), F64({kElements}));
       made.ReplaceReads(made.Value("w"), gathered, position);
-      made.InsertCollective(position,
-                            {.operation = CollectiveOperation::kAllGather,
-                             .elements = kElements,
-                             .dtype = DType::kF64,
-                             .mesh_axes = {"data"}},
-                            part, gathered, kParameterStream);
+      InsertGather(made, position, part, gathered, "data");
     }
     if (written) made.Insert(InstructionId(1), InstructionKind::kCopy, part, part, "compute");
     SCOPED_TRACE(Lines(made.program));
@@ -143,17 +143,8 @@ TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
   const ProgramValueId inner = made.AddValue("inner", F64({2 * kElements}));
   const ProgramValueId outer = made.AddValue("outer", F64({4 * kElements}));
   const ProgramValueId used = made.AddValue("used", F64({4 * kElements}));
-  const auto gather = [&](InstructionId position, ProgramValueId from, ProgramValueId to,
-                          const char* axis) {
-    made.InsertCollective(position,
-                          {.operation = CollectiveOperation::kAllGather,
-                           .elements = NumElements(made.program.value(to).type.shape),
-                           .dtype = DType::kF64,
-                           .mesh_axes = {axis}},
-                          from, to, kParameterStream);
-  };
-  gather(InstructionId(0), made.Value("x"), inner, "inner");
-  gather(InstructionId(1), inner, outer, "outer");
+  InsertGather(made, InstructionId(0), made.Value("x"), inner, "inner");
+  InsertGather(made, InstructionId(1), inner, outer, "outer");
   made.Insert(InstructionId(2), InstructionKind::kCopy, outer, used, "compute");
   const std::string before = Lines(made.program);
   LimitGathers(1, made.program);
@@ -263,17 +254,8 @@ TEST_F(GatherTest, AGatherOverTwoAxesWaitsBeforeItsFirst) {
     made.program.values[part].buffer = made.program.value(made.Value(path)).buffer;
     made.program.values[part].within = made.Value(path);
     made.ReplaceReads(made.Value(path), outer, InstructionId(0));
-    const auto gather = [&](InstructionId position, ProgramValueId from, ProgramValueId to,
-                            const char* axis) {
-      made.InsertCollective(position,
-                            {.operation = CollectiveOperation::kAllGather,
-                             .elements = NumElements(made.program.value(to).type.shape),
-                             .dtype = DType::kF64,
-                             .mesh_axes = {axis}},
-                            from, to, kParameterStream);
-    };
-    gather(InstructionId(i), part, inner, "model");
-    gather(InstructionId(i + 1), inner, outer, "data");
+    InsertGather(made, InstructionId(i), part, inner, "model");
+    InsertGather(made, InstructionId(i + 1), inner, outer, "data");
   }
   PrefetchGathers(1, made.program);
   EXPECT_EQ(Lines(made.program),
