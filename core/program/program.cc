@@ -232,6 +232,11 @@ CollectiveId Program::FindOrAddCollective(const CollectiveRequest& request) {
   return found == collectives.end() ? collectives.push_back(request) : collectives.IdOf(found);
 }
 
+StreamId Program::FindOrAddStream(absl::string_view name) {
+  const auto found = std::find(streams.begin(), streams.end(), name);
+  return found == streams.end() ? streams.push_back(std::string(name)) : streams.IdOf(found);
+}
+
 ProgramValueId Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
 ProgramValueId Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
 

@@ -34,7 +34,7 @@ class SlicePlanner {
     for (const State& state : graph_.states()) {
       if (state.input == kNone) continue;
       from_state_[state.input] = true;
-      const int axis = AxisOf(state);
+      const int axis = decisions_.AxisOf(state.path);
       if (axis != kNone) SetSplit(state.input, LayoutOf(axis), axis);
     }
     for (const OpId id : graph_.ops().ids()) {
@@ -55,10 +55,6 @@ class SlicePlanner {
     }
   }
 
-  int AxisOf(const State& state) const {
-    const auto it = decisions_.of_state.find(state.path);
-    return it == decisions_.of_state.end() ? kNone : it->second;
-  }
   AxisLayout LayoutOf(int axis) const {
     return AxisLayout::Split(decisions_.parameters[axis].dimension);
   }
@@ -199,7 +195,7 @@ class SlicePlanner {
   // If a value is written to a sliced state and used nowhere else, it is computed in slices if its
   // op can do that.
   void WriteInSlices(const State& state) {
-    const int axis = AxisOf(state);
+    const int axis = decisions_.AxisOf(state.path);
     if (axis == kNone) return NeedFull(state.updated);
     const OpId producer = graph_.value(state.updated).producer;
     if (producer == kNone || result_.ops[producer].axis != kNone) return;

@@ -1,7 +1,5 @@
 #include "core/program/lower/program_builder.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "core/ids/table.h"
 #include "core/ops/operator_list.h"
@@ -110,13 +108,6 @@ absl::StatusOr<ProgramValueId> ProgramBuilder::FlatSlice(std::string path, Progr
   return id;
 }
 
-StreamId ProgramBuilder::StreamOf(absl::string_view name) {
-  Table<StreamId, std::string>& streams = program_.streams;
-  const auto found = std::find(streams.begin(), streams.end(), name);
-  if (found == streams.end()) return streams.push_back(std::string(name.data(), name.size()));
-  return streams.IdOf(found);
-}
-
 void ProgramBuilder::Emit(Instruction instruction) {
   const InstructionId index = program_.instructions.end_id();
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
@@ -162,7 +153,7 @@ absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
   Instruction collective;
   collective.path = program_.values[output].path;
   collective.kind = InstructionKind::kCollective;
-  collective.stream = StreamOf(stream);
+  collective.stream = program_.FindOrAddStream(stream);
   collective.collective = program_.FindOrAddCollective(request);
   collective.inputs = {input};
   collective.outputs = {output};

@@ -117,7 +117,6 @@ class ProgramBuilder {
   // A slice may be taken of a tensor or of a view, and a view may be taken of a slice.
   bool IsSlice(ProgramValueId id) const;
   bool IsViewOfSlice(ProgramValueId id) const;
-  StreamId StreamOf(absl::string_view name);
   // If `packed`, the copy holds each rank's own part in row-major order, without padding.
   absl::StatusOr<ProgramValueId> SharedCopy(ProgramValueId id, bool packed = false);
   // Returns whether some rank's own part of the value is not row-major inside the padded part.
