@@ -87,7 +87,7 @@ double Median(const std::vector<double>& values) { return Quantile(values, 0.5);
 
 std::string Seconds(double seconds) { return seconds > 0 ? FormatSeconds(seconds) : "0 s"; }
 
-std::string Rate(const Comparison& comparison, double seconds) {
+std::string TokenRate(const Comparison& comparison, double seconds) {
   return FormatCount(static_cast<double>(comparison.tokens) / seconds);
 }
 
@@ -162,9 +162,9 @@ void AddTimes(const Comparison& comparison, Rows* rows) {
   const StrategyResult* const base = BaseOf(comparison);
   if (base != nullptr && comparison.strategies.size() > 1) AddRatios(*base, rows);
   rows->Add("tokens/s", [&comparison](const StrategyResult& each) {
-    return Cells{Estimated(each, Rate(comparison, each.estimated.step_seconds())),
+    return Cells{Estimated(each, TokenRate(comparison, each.estimated.step_seconds())),
                  Measured(each, [&comparison](const StrategyResult& of) {
-                   return Rate(comparison, Median(of.step_seconds));
+                   return TokenRate(comparison, Median(of.step_seconds));
                  })};
   });
   AddTime(

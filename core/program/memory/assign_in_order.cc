@@ -6,14 +6,14 @@ namespace tessera {
 namespace {
 
 // Ranges that have an offset, sorted by it.
-class PlacedRanges {
+class AssignedRanges {
  public:
   // Returns the offset of the tightest (or lowest) gap that is free during the whole live range.
   int64_t Find(const LiveRange& item, Fit fit) const {
     int64_t best_offset = -1;
     int64_t best_gap = std::numeric_limits<int64_t>::max();
     int64_t end = 0;  // of the ranges that overlap it in time, so far
-    for (const Placed& other : placed_) {
+    for (const Assigned& other : assigned_) {
       if (other.last < item.first || item.last < other.first) continue;
       const int64_t gap = other.offset - end;
       if (gap >= item.bytes && gap < best_gap) {
@@ -27,25 +27,25 @@ class PlacedRanges {
   }
 
   void Add(const LiveRange& item, int64_t offset) {
-    const auto after = [](int64_t value, const Placed& other) { return value < other.offset; };
-    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), offset, after),
-                   {item.first, item.last, offset, offset + item.bytes});
+    const auto after = [](int64_t value, const Assigned& other) { return value < other.offset; };
+    assigned_.insert(std::upper_bound(assigned_.begin(), assigned_.end(), offset, after),
+                     {item.first, item.last, offset, offset + item.bytes});
   }
 
  private:
-  struct Placed {
+  struct Assigned {
     int32_t first, last;
     int64_t offset, end;
   };
-  std::vector<Placed> placed_;
+  std::vector<Assigned> assigned_;
 };
 
 // The live ranges that have an offset, by time: the time is divided into equal periods, and a range
 // that lies in one of them is compared with those of this period only. Most ranges are short; if
 // they are not, there are fewer periods, because a range is kept in all that it lies in.
-class PlacedInTime {
+class AssignedByPeriod {
  public:
-  explicit PlacedInTime(absl::Span<const LiveRange> ranges) {
+  explicit AssignedByPeriod(absl::Span<const LiveRange> ranges) {
     constexpr int64_t kMostPeriods = 256, kPeriodsOfARange = 4;  // the latter on average
     int32_t last = 0;
     int64_t lengths = 1;
@@ -77,8 +77,8 @@ class PlacedInTime {
 
   int32_t first_ = 0;
   int64_t steps_ = 1;  // of a period
-  PlacedRanges all_;
-  std::vector<PlacedRanges> periods_;
+  AssignedRanges all_;
+  std::vector<AssignedRanges> periods_;
 };
 
 }  // namespace
@@ -87,14 +87,14 @@ Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<i
                          Fit fit, int64_t limit) {
   Assignment assignment;
   assignment.offsets.assign(ranges.size(), 0);
-  PlacedInTime placed(ranges);
+  AssignedByPeriod assigned(ranges);
   for (int32_t id : order) {
     const LiveRange& item = ranges[id];
-    const int64_t offset = placed.Find(item, fit);
+    const int64_t offset = assigned.Find(item, fit);
     assignment.offsets[id] = offset;
     assignment.bytes = std::max(assignment.bytes, offset + item.bytes);
     if (assignment.bytes >= limit) break;
-    placed.Add(item, offset);
+    assigned.Add(item, offset);
   }
   return assignment;
 }

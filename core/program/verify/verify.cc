@@ -200,7 +200,7 @@ class Verifier {
           input.offset != value.offset || input.type != value.type ||
           !IsRowMajor(input.type.shape, input.strides) ||
           !IsRowMajor(value.type.shape, value.strides) ||
-          !Allowed(instruction, static_cast<int>(k), j)) {
+          !IsInPlacePair(instruction, static_cast<int>(k), j)) {
         return Error(Name(i), absl::StrCat("may not write ", value.path, " over ", input.path));
       }
     }
@@ -215,7 +215,7 @@ class Verifier {
     return status;
   }
 
-  bool Allowed(const Instruction& instruction, int input, int output) const {
+  bool IsInPlacePair(const Instruction& instruction, int input, int output) const {
     for (const auto& [from, to] : InPlacePairs(program_, instruction)) {
       if (from == input && to == output) return true;
     }
