@@ -68,7 +68,7 @@ class Group : private OwnEngine, public QueuedGroup {
   bool NeedsThread() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return HasOperations();
   }
-  bool HasLarge() const override { return true; }
+  bool HasLargeOperation() const override { return true; }
   // The parts notice late ranks.
   void Check(Time /*now*/) override {}
 

@@ -46,7 +46,7 @@ class Group : public QueuedGroup, public StreamOrder {
 
   // A launch is short, so the thread that issues an operation launches it.
   bool AdvanceSmall() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasLarge() const override { return true; }
+  bool HasLargeOperation() const override { return true; }
 
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;

@@ -153,7 +153,7 @@ void ProgressEngine::WakeThread() {
   const bool at_once =
       !watchers_.empty() || std::any_of(groups_.begin(), groups_.end(), [](QueuedGroup* group) {
         group->AssertMutexHeld();
-        return group->HasLarge();
+        return group->HasLargeOperation();
       });
   thread_->Wake(at_once);
 }

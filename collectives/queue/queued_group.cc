@@ -150,7 +150,7 @@ bool QueuedGroup::NeedsThread() const {
   return false;
 }
 
-bool QueuedGroup::HasLarge() const {
+bool QueuedGroup::HasLargeOperation() const {
   return std::any_of(queues_.begin(), queues_.end(), [](const std::unique_ptr<Queue>& queue) {
     if (queue == nullptr || queue->requests.empty()) return false;
     const Request& request = queue->requests.front();

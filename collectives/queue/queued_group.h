@@ -48,7 +48,7 @@ class QueuedGroup : public Communicator {
   virtual bool NeedsThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasOperations() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether an operation takes longer than waking a thread does.
-  virtual bool HasLarge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  virtual bool HasLargeOperation() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Fails the group if an awaited peer has gone or is too late. Called repeatedly.
   virtual void Check(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

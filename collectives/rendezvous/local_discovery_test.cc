@@ -25,7 +25,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Deadline In(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+Deadline DeadlineIn(std::chrono::milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
 
 std::string JobName(const char* test) { return absl::StrCat(test, "-", getpid()); }
 
@@ -38,7 +40,7 @@ TEST(LocalDiscoveryTest, SendsPortAndSecret) {
     poll(&event, 1, 5000);
     AnswerLocalRanks(*discovery, 4321, "a secret");
   });
-  const auto address = DiscoverRankZero(job, In(std::chrono::seconds(5)));
+  const auto address = DiscoverRankZero(job, DeadlineIn(std::chrono::seconds(5)));
   rank_0.join();
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->host, "127.0.0.1");
@@ -47,7 +49,7 @@ TEST(LocalDiscoveryTest, SendsPortAndSecret) {
 }
 
 TEST(LocalDiscoveryTest, RankZeroIsNotThere) {
-  const auto address = DiscoverRankZero(JobName("absent"), In(std::chrono::seconds(5)));
+  const auto address = DiscoverRankZero(JobName("absent"), DeadlineIn(std::chrono::seconds(5)));
   EXPECT_EQ(address.status().code(), absl::StatusCode::kUnavailable);
 }
 
@@ -55,7 +57,7 @@ TEST(LocalDiscoveryTest, RankZeroDoesNotAnswer) {
   const std::string job = JobName("silent");
   const auto discovery = OpenLocalDiscovery(job);
   ASSERT_TRUE(discovery.ok()) << discovery.status();
-  const auto address = DiscoverRankZero(job, In(std::chrono::milliseconds(50)));
+  const auto address = DiscoverRankZero(job, DeadlineIn(std::chrono::milliseconds(50)));
   EXPECT_EQ(address.status().code(), absl::StatusCode::kUnavailable);
 }
 
@@ -112,7 +114,7 @@ TEST(LocalDiscoveryTest, AnotherUserWhoHoldsTheNameIsNamed) {
     if (!squatter.is_there()) GTEST_SKIP() << "needs root, to run a program of another user";
     for (const absl::Status& status :
          {OpenLocalDiscovery(job).status(),
-          DiscoverRankZero(job, In(std::chrono::seconds(5))).status()}) {
+          DiscoverRankZero(job, DeadlineIn(std::chrono::seconds(5))).status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
       EXPECT_THAT(status.message(),
                   AllOf(HasSubstr(absl::StrCat(FormatUser(Squatter::kUser), " holds the name")),

@@ -27,7 +27,7 @@ constexpr size_t kMaxRanksNamed = 16;
 
 using Listeners = std::vector<FileDescriptor>;
 
-Listeners Only(FileDescriptor listener) {
+Listeners OneListener(FileDescriptor listener) {
   Listeners listeners;
   listeners.push_back(std::move(listener));
   return listeners;
@@ -65,7 +65,7 @@ absl::StatusOr<Listeners> ListenAtPort(const RankEnvironment& environment,
   if (hosts.empty()) {
     ASSIGN_OR_RETURN(FileDescriptor listener,
                      ListenOn(environment.one_host ? Reach::kLoopback : Reach::kAnyHost, port));
-    return Only(std::move(listener));
+    return OneListener(std::move(listener));
   }
   Listeners listeners;
   for (const std::string& host : hosts) {
@@ -82,7 +82,7 @@ absl::StatusOr<Listeners> ListenAtPort(const RankEnvironment& environment,
 absl::StatusOr<Listeners> Listen(const RankEnvironment& environment, const std::string& interface) {
   if (environment.listen_fd >= 0) {
     absl::StatusOr<FileDescriptor> listener = AdoptListener(environment.listen_fd);
-    if (listener.ok()) return Only(*std::move(listener));
+    if (listener.ok()) return OneListener(*std::move(listener));
     if (!absl::IsNotFound(listener.status())) return listener.status();
   }
   const auto listen = [&](int port) { return ListenAtPort(environment, interface, port); };

@@ -160,7 +160,7 @@ void StoreServer::HandleRequest(int rank, const StoreRequest& request) {
     if (request.leave().error().empty()) {
       SetState(rank, RankState::kDone);
     } else {
-      Lose(rank, request.leave().error().substr(0, kMaxReasonBytes));
+      LoseRank(rank, request.leave().error().substr(0, kMaxReasonBytes));
     }
     answers.push_back({rank, ResponseOf(absl::OkStatus())});
   } else {
@@ -177,7 +177,7 @@ void StoreServer::SetState(int rank, RankState state) {
   changed_.NotifyAll();
 }
 
-void StoreServer::Lose(int rank, const std::string& why) {
+void StoreServer::LoseRank(int rank, const std::string& why) {
   if (states_[rank] != RankState::kConnected) return;
   SetState(rank, RankState::kLost);
   std::vector<KeyValueStore::Answer> answers;
@@ -195,7 +195,7 @@ void StoreServer::SendAnswers(const std::vector<KeyValueStore::Answer>& answers)
 void StoreServer::Drop(int rank, const std::string& why) {
   connections_[rank].reset();
   store_.RemoveWaitOf(rank);
-  Lose(rank, why);
+  LoseRank(rank, why);
 }
 
 // Dropping a rank queues answers for the others, whose connections may be closed too.

@@ -70,7 +70,7 @@ class StoreServer {
   void HandleRequest(int rank, const StoreRequest& request);
   void SetState(int rank, RankState state);
   // Marks a rank as lost, and ends the waits of the others.
-  void Lose(int rank, const std::string& why);
+  void LoseRank(int rank, const std::string& why);
   void Drop(int rank, const std::string& why);
   void SendAnswers(const std::vector<KeyValueStore::Answer>& answers);
   void FlushAll();

@@ -39,7 +39,7 @@ using ::testing::HasSubstr;
 
 constexpr seconds kLong{30};
 
-Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
+Deadline DeadlineIn(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
 class UnauthenticatedTest : public ::testing::Test {
  protected:
@@ -63,7 +63,7 @@ class UnauthenticatedTest : public ::testing::Test {
   }
 
   FileDescriptor Unauthenticated() {
-    auto socket = ConnectTo("127.0.0.1", server_->port(), In(kLong));
+    auto socket = ConnectTo("127.0.0.1", server_->port(), DeadlineIn(kLong));
     EXPECT_TRUE(socket.ok()) << socket.status();
     return *std::move(socket);
   }
@@ -107,7 +107,7 @@ class UnauthenticatedTest : public ::testing::Test {
   static std::string Read(const FileDescriptor& socket, int64_t bytes) {
     std::string text(bytes, '\0');
     size_t filled = 0;
-    while (filled < text.size() && WaitForEvents(socket.get(), POLLIN, In(kLong)).ok()) {
+    while (filled < text.size() && WaitForEvents(socket.get(), POLLIN, DeadlineIn(kLong)).ok()) {
       const ssize_t got = recv(socket.get(), &text[filled], text.size() - filled, 0);
       if (got <= 0) break;
       filled += got;
@@ -122,7 +122,7 @@ class UnauthenticatedTest : public ::testing::Test {
   }
   // Returns true if the other side closes within `time`.
   static bool IsDropped(const FileDescriptor& socket, milliseconds time) {
-    const Deadline deadline = In(time);
+    const Deadline deadline = DeadlineIn(time);
     char bytes[4096];
     while (WaitForEvents(socket.get(), POLLIN, deadline).ok()) {
       if (recv(socket.get(), bytes, sizeof(bytes), 0) <= 0) return true;
@@ -251,11 +251,11 @@ TEST_F(UnauthenticatedTest, ARequestWithoutADigestIsNotTaken) {
 // Regression: the store listened until the job ended.
 TEST_F(UnauthenticatedTest, NobodyCanConnectOnceAllRanksHaveJoined) {
   const int port = server_->port();
-  EXPECT_TRUE(ConnectTo("127.0.0.1", port, In(kLong)).ok());
+  EXPECT_TRUE(ConnectTo("127.0.0.1", port, DeadlineIn(kLong)).ok());
   const auto rank_1 = Connect(1);
   ASSERT_TRUE(rank_1.ok()) << rank_1.status();
   ASSERT_TRUE((*rank_1)->Set("key", "value").ok());
-  EXPECT_FALSE(ConnectTo("127.0.0.1", port, In(kLong)).ok());
+  EXPECT_FALSE(ConnectTo("127.0.0.1", port, DeadlineIn(kLong)).ok());
   EXPECT_EQ(*rank_0_->Wait("key", kLong), "value");
 }
 
@@ -281,7 +281,7 @@ TEST_F(UnauthenticatedTest, AMessageOfMillionsOfFieldsIsRefusedUnparsed) {
     const ssize_t put = send(member.socket.get(), &frame[sent], frame.size() - sent, MSG_NOSIGNAL);
     if (put > 0) sent += put;
     if (put < 0 && errno != EAGAIN) break;
-    if (put < 0) (void)WaitForEvents(member.socket.get(), POLLOUT, In(kLong));
+    if (put < 0) (void)WaitForEvents(member.socket.get(), POLLOUT, DeadlineIn(kLong));
   }
   EXPECT_TRUE(IsDropped(member.socket, kLong));
   getrusage(RUSAGE_SELF, &after);

@@ -233,7 +233,7 @@ bool Group::AdvanceReceive(int peer) {
   const int64_t now = std::min(direct ? kPieceBytes : kSlotBytes, bytes - messages.position);
   Copy(Bytes(request.output, messages.position), from, now);
   // A sender that has failed may have changed the data during the copy.
-  if (direct && members_[peer]->failure.load() != Failure::kNone) return false;
+  if (direct && members_[peer]->failure.load() != FailureState::kNone) return false;
   messages.position += now;
   if (!direct || messages.position == bytes) {
     Mine().pair(peer).taken.store(++messages.slots);
@@ -256,7 +256,7 @@ void Group::OnFailure(const absl::Status& why, bool is_first) {
   Member& mine = Mine();
   const std::string text = std::string(why.message()).substr(0, sizeof(mine.reason) - 1);
   std::memcpy(mine.reason, text.c_str(), text.size() + 1);
-  mine.failure.store(is_first ? Failure::kOwn : Failure::kReported);
+  mine.failure.store(is_first ? FailureState::kOwn : FailureState::kReported);
   RingAll();
   WaitForWriters();
 }
@@ -292,13 +292,14 @@ int Group::WaitsFor(int channel, int rank) const {
 }
 
 bool Group::HasFailedMember() const {
-  return std::any_of(members_.begin(), members_.end(),
-                     [](const Member* member) { return member->failure.load() != Failure::kNone; });
+  return std::any_of(members_.begin(), members_.end(), [](const Member* member) {
+    return member->failure.load() != FailureState::kNone;
+  });
 }
 
 void Group::CheckFailures() {
   for (int r = 0; r < size(); ++r) {
-    if (r == rank() || members_[r]->failure.load() != Failure::kOwn) continue;
+    if (r == rank() || members_[r]->failure.load() != FailureState::kOwn) continue;
     const std::string reason = members_[r]->reason;
     return Fail(absl::AbortedError(absl::StrCat(RankName(r), " aborted: ", reason)),
                 /*is_first=*/false);

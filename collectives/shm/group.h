@@ -52,7 +52,7 @@ struct alignas(64) Pair {
 };
 
 // The state of a failure that a rank publishes.
-enum class Failure : uint32_t { kNone, kOwn, kReported };  // kReported: by a peer with kOwn
+enum class FailureState : uint32_t { kNone, kOwn, kReported };  // kReported: by a peer with kOwn
 
 // A rank's memory in a group, which its peers map; Pairs for each rank of the group follow.
 struct Member {
@@ -62,7 +62,7 @@ struct Member {
   std::atomic<uint32_t> has_left;  // set when the rank destroys the group
   // Set when the rank fails, after which peers must not access its buffers. `reason` then holds the
   // cause.
-  alignas(64) std::atomic<Failure> failure;
+  alignas(64) std::atomic<FailureState> failure;
   char reason[1020];
   // Set while the rank writes into buffers of its peers, or is about to check whether it may.
   alignas(64) std::atomic<uint32_t> is_writing;

@@ -23,13 +23,13 @@ namespace {
 constexpr int64_t kPageBytes = 4096;
 
 // Segments of this process, by descriptor: ranks that are its threads share one mapping.
-struct OwnSegments {
+struct ProcessSegments {
   Mutex mutex;
   std::map<int64_t, std::weak_ptr<const Segment>> by_descriptor ABSL_GUARDED_BY(mutex);
 };
-OwnSegments& Own() {
-  static OwnSegments* const own = new OwnSegments;
-  return *own;
+ProcessSegments& SegmentsOfProcess() {
+  static ProcessSegments* const segments = new ProcessSegments;
+  return *segments;
 }
 
 // A lock that the system releases when this process ends, however it ends. It belongs to the
@@ -105,9 +105,9 @@ absl::StatusOr<std::shared_ptr<const Segment>> Segment::Create(int64_t bytes) {
   }
   const int number = descriptor.get();
   ASSIGN_OR_RETURN(auto segment, Map(std::move(descriptor), {getpid(), number, bytes}));
-  OwnSegments& own = Own();
-  const MutexLock guard(&own.mutex);
-  own.by_descriptor[number] = segment;
+  ProcessSegments& segments = SegmentsOfProcess();
+  const MutexLock guard(&segments.mutex);
+  segments.by_descriptor[number] = segment;
   return segment;
 }
 
@@ -118,9 +118,9 @@ void Segment::CloseDescriptor() const {
 
 absl::StatusOr<std::shared_ptr<const Segment>> Segment::Open(const SegmentAddress& address) {
   if (address.process == getpid()) {
-    OwnSegments& own = Own();
-    const MutexLock lock(&own.mutex);
-    auto segment = own.by_descriptor[address.descriptor].lock();
+    ProcessSegments& segments = SegmentsOfProcess();
+    const MutexLock lock(&segments.mutex);
+    auto segment = segments.by_descriptor[address.descriptor].lock();
     if (segment == nullptr) return absl::NotFoundError("the shared memory is gone");
     return segment;
   }

@@ -66,7 +66,7 @@ class Checker {
     for (int64_t i = 0; i < count; ++i) data[i] = Value<T>(tag_, group_.rank(), begin + i);
   }
 
-  absl::Status Wrong(absl::string_view operation, int64_t i) const {
+  absl::Status WrongElementError(absl::string_view operation, int64_t i) const {
     return absl::InternalError(absl::StrCat(
         "rank ", group_.rank(), " of ", ranks(), " of '", group_.name(),
         "': ", in_place_ ? "in-place " : "", operation, " of ", count_, " ", DTypeName(dtype_),
@@ -78,10 +78,11 @@ class Checker {
                        const Expected& expected, int index) const {
     for (int64_t i = 0; i < count; ++i) {
       const T value = expected(i);
-      if (!SameBits(data[i], value)) return Wrong(operation, i);
+      if (!SameBits(data[i], value)) return WrongElementError(operation, i);
     }
     for (size_t b = 0; b < sizeof(T); ++b) {
-      if (end_[index][b] != 0x5a) return Wrong(absl::StrCat("memory behind ", operation), count);
+      if (end_[index][b] != 0x5a)
+        return WrongElementError(absl::StrCat("memory behind ", operation), count);
     }
     return absl::OkStatus();
   }
@@ -99,7 +100,7 @@ class Checker {
         index));
     for (int64_t i = 0; i < part.size && reduction == Reduction::kSum; ++i) {
       if (!NearSum(data[i], tag, ranks(), part.begin + i)) {
-        return Wrong(absl::StrCat(operation, " (far from the sum in double)"), i);
+        return WrongElementError(absl::StrCat(operation, " (far from the sum in double)"), i);
       }
     }
     return absl::OkStatus();
@@ -150,10 +151,11 @@ class Checker {
     for (int64_t i = 0; i < own.size; ++i) {
       const Wide<T> expected =
           Reduced<T>(tag_, ranks(), options_.hosts, own.begin + i, Reduction::kSum);
-      if (!SameBits(output[i], expected)) return Wrong("partial reduce-scatter", i);
+      if (!SameBits(output[i], expected)) return WrongElementError("partial reduce-scatter", i);
     }
-    return SameBits(output[own.size], Wide<T>()) ? absl::OkStatus()
-                                                 : Wrong("memory behind partial sums", own.size);
+    return SameBits(output[own.size], Wide<T>())
+               ? absl::OkStatus()
+               : WrongElementError("memory behind partial sums", own.size);
   }
 
   absl::Status CheckAllGather() {

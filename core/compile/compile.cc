@@ -15,7 +15,6 @@
 #include "core/plan/choices/pass_names.h"
 #include "core/plan/choices/stage_passes.h"
 #include "core/plan/complete.h"
-#include "core/plan/rewrite/rewrite.h"
 #include "core/plan/rewrite_and_lay_out.h"
 #include "core/program/kernels/kernel_chooser.h"
 #include "core/program/lower/lower.h"
@@ -152,24 +151,17 @@ Graph DeclarationsOf(const Graph& graph) {
 
 // Rewrites Graph i of a run, which is moved away.
 absl::StatusOr<RewrittenGraph> Rewrite(CompletedRun& run, size_t i, const PlanPart& part) {
-  Graph& recorded = run.graphs[i];
-  if (run.mesh.num_axes() == 0) {
-    ASSIGN_OR_RETURN(Graph graph, RewriteGraph(std::move(recorded), part));
-    return RewrittenGraph{std::move(graph), {}};
-  }
-  return RewriteAndLayOut(std::move(recorded), std::move(run.layouts[i]), part, run.mesh,
+  return RewriteAndLayOut(std::move(run.graphs[i]), std::move(run.layouts[i]), part, run.mesh,
                           run.decisions);
 }
 
-// Rewrites and lowers the Graphs of a run, on a mesh if the Plan has one.
+// Rewrites and lowers the Graphs of a run.
 class RunLowering {
  public:
   static absl::StatusOr<RunLowering> Create(CompletedRun run) {
     RunLowering lowering;
-    if (run.mesh.num_axes() > 0) {
-      ASSIGN_OR_RETURN(lowering.storage_, FlatStorage::Create(run.decisions, run.graphs, run.mesh));
-      lowering.finder_ = std::make_unique<RedistributionFinder>(run.mesh, &kPrices);
-    }
+    ASSIGN_OR_RETURN(lowering.storage_, FlatStorage::Create(run.decisions, run.graphs, run.mesh));
+    lowering.finder_ = std::make_unique<RedistributionFinder>(run.mesh, &kPrices);
     lowering.run_ = std::move(run);
     return lowering;
   }
@@ -178,24 +170,19 @@ class RunLowering {
   absl::StatusOr<LoweredGraph> Lower(size_t i, const PlanPart& part, KernelChooser& chooser) {
     ASSIGN_OR_RETURN(RewrittenGraph rewritten, Rewrite(run_, i, part));
     rewritten.graph.ForgetPaths();
-    ASSIGN_OR_RETURN(Program program, Lowered(rewritten, chooser));
+    const MeshDecisions mesh = {rewritten.layouts, run_.decisions, storage_, *finder_};
+    ASSIGN_OR_RETURN(Program program, tessera::Lower(rewritten.graph, mesh, chooser));
     return LoweredGraph{DeclarationsOf(rewritten.graph), std::move(program)};
   }
 
  private:
-  absl::StatusOr<Program> Lowered(const RewrittenGraph& rewritten, KernelChooser& chooser) {
-    if (finder_ == nullptr) return tessera::Lower(rewritten.graph, chooser);
-    const MeshDecisions mesh = {rewritten.layouts, run_.decisions, storage_, *finder_};
-    return tessera::Lower(rewritten.graph, mesh, chooser);
-  }
-
   // The prices by which redistributions are chosen: 5 us a step, 10 GB/s.
   static constexpr double kSecondsPerStep = 5e-6, kSecondsPerByte = 1e-10;
   static const RingPrices kPrices;
 
   CompletedRun run_;
   FlatStorage storage_;
-  std::unique_ptr<RedistributionFinder> finder_;  // null on one rank
+  std::unique_ptr<RedistributionFinder> finder_;
 };
 
 const RingPrices RunLowering::kPrices(kSecondsPerStep, kSecondsPerByte);

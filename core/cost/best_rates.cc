@@ -40,7 +40,8 @@ Json ReadAll(const Folder& folder, const std::string& name) {
   return json;
 }
 
-double Better(double measured, const Json& kept, const char* name, double highest) {
+// Returns the higher of a measured rate and the kept one, if that is a possible rate.
+double HigherRate(double measured, const Json& kept, const char* name, double highest) {
   if (!kept.is_object() || !kept.contains(name) || !kept[name].is_number()) return measured;
   const double rate = kept[name];
   return rate > 0 && rate <= highest ? std::max(measured, rate) : measured;
@@ -89,8 +90,8 @@ MachineRates KeepBestRates(const std::string& path, const std::string& machine,
   Json all = ReadAll(*folder, name);
   Json& kept = all[machine];
   const MachineRates best = {
-      Better(measured.flops_per_second, kept, kFlops, kHighestFlopsPerSecond),
-      Better(measured.bytes_per_second, kept, kBytes, kHighestBytesPerSecond)};
+      HigherRate(measured.flops_per_second, kept, kFlops, kHighestFlopsPerSecond),
+      HigherRate(measured.bytes_per_second, kept, kBytes, kHighestBytesPerSecond)};
   const Json entry = {{kFlops, best.flops_per_second}, {kBytes, best.bytes_per_second}};
   if (entry != kept) {
     kept = entry;

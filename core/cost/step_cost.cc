@@ -8,6 +8,8 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/cost/cluster.h"
 #include "core/cost/cluster_prices.h"
 #include "core/ids/table.h"
@@ -147,7 +149,8 @@ Table<CollectiveId, double> AddCollectives(const Program& program, const Cluster
     if (calls[i] == 0) continue;
     const CollectiveRequest& request = program.collectives[i];
     const std::vector<PricedGroup>& groups = prices.GroupsAlong(AxesOf(request, program.mesh));
-    const size_t entry = FindCollective(request.operation, request.mesh_axes, cost);
+    const auto entry = static_cast<size_t>(
+        FindOrAddCollective(CollectiveOperationName(request.operation), request.mesh_axes, cost));
     if (entry == sent.size()) sent.emplace_back(groups);
     for (size_t g = 0; g < groups.size(); ++g) {
       for (size_t p = 0; p < groups[g].positions.size(); ++p) {
@@ -197,7 +200,7 @@ void AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& time
     }
     const CollectiveRequest& request = program.collectives[instruction.collective];
     StepCost::Collective& collective = *cost->mutable_collectives(
-        static_cast<int>(FindCollective(request.operation, request.mesh_axes, cost)));
+        FindOrAddCollective(CollectiveOperationName(request.operation), request.mesh_axes, cost));
     collective.set_calls(collective.calls() + 1);
     collective.set_seconds(collective.seconds() + times[i].seconds());
     collective.set_exposed_seconds(collective.exposed_seconds() + overlap.exposed_seconds[i]);
@@ -216,20 +219,31 @@ void AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& time
 
 }  // namespace
 
-size_t FindCollective(CollectiveOperation operation, absl::Span<const std::string> mesh_axes,
-                      StepCost* cost) {
-  const absl::string_view name = CollectiveOperationName(operation);
+int FindOrAddCollective(absl::string_view operation, absl::Span<const std::string> mesh_axes,
+                        StepCost* cost) {
   int entry = 0;
   for (; entry < cost->collectives_size(); ++entry) {
     const StepCost::Collective& known = cost->collectives(entry);
-    if (known.operation() == name && absl::c_is_permutation(known.mesh_axes(), mesh_axes)) {
+    if (known.operation() == operation && absl::c_is_permutation(known.mesh_axes(), mesh_axes)) {
       return entry;
     }
   }
   StepCost::Collective& added = *cost->add_collectives();
-  added.set_operation(std::string(name));
+  added.set_operation(std::string(operation));
   for (const std::string& axis : mesh_axes) added.add_mesh_axes(axis);
   return entry;
+}
+
+std::string NameOf(const StepCost::Collective& collective) {
+  return absl::StrCat(collective.operation(), " along ",
+                      absl::StrJoin(collective.mesh_axes(), ", "));
+}
+
+const StepCost::Collective* FindCollective(const StepCost& cost, absl::string_view name) {
+  for (const StepCost::Collective& collective : cost.collectives()) {
+    if (NameOf(collective) == name) return &collective;
+  }
+  return nullptr;
 }
 
 StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job) {

@@ -5,11 +5,9 @@
 #ifndef TESSERA_CORE_COST_STEP_COST_H_
 #define TESSERA_CORE_COST_STEP_COST_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/cost/step_time.h"
 #include "core/ids/table.h"
@@ -31,25 +29,15 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster);
 // Returns the times of a step and the calls of its collectives, without memory and bytes.
 StepCost CostOfTimes(const Program& program, const Table<InstructionId, TimeSpan>& times);
 
-// Returns the index of the entry of an operation along these axes, in any order. Appends an entry
-// if there is none.
-size_t FindCollective(CollectiveOperation operation, absl::Span<const std::string> mesh_axes,
-                      StepCost* cost);
+// Returns the index of the entry of an operation (CollectiveOperationName) along these axes, in any
+// order. Adds an entry if there is none.
+int FindOrAddCollective(absl::string_view operation, absl::Span<const std::string> mesh_axes,
+                        StepCost* cost);
 
 // "all-gather along data"
 std::string NameOf(const StepCost::Collective& collective);
-
-// Merges the sums that each rank has measured over the same steps: takes the largest calls and
-// bytes of any rank, and the mean of the ranks' times.
-StepCost MergeRanks(absl::Span<const StepCost> sums_by_rank);
-// Adds the calls, bytes and times of a step to `sums`.
-void AddStep(const StepCost& step, StepCost* sums);
-// Returns the mean of `steps` steps.
-StepCost PerStep(const StepCost& sums, int64_t steps);
-
-// Returns Internal, in one line, unless the calls and bytes counted in `steps` steps equal the
-// estimate. The message has the first collective that differs, with both numbers.
-absl::Status CompareCollectives(const StepCost& estimated, const StepCost& sums, int64_t steps);
+// Returns the collective of this name; null if there is none.
+const StepCost::Collective* FindCollective(const StepCost& cost, absl::string_view name);
 
 }  // namespace tessera
 

@@ -54,7 +54,7 @@ class Steps {
     instruction.kind = InstructionKind::kCollective;
     instruction.stream = StreamId(1);
     for (const int earlier : waits) instruction.waits.emplace_back(earlier);
-    instruction.collective = program_.EnterCollective(request);
+    instruction.collective = program_.FindOrAddCollective(request);
     program_.instructions.push_back(std::move(instruction));
     return *this;
   }

@@ -40,7 +40,7 @@ class Steps {
     Compute(seconds, waits, stream);
     Instruction& instruction = program_.instructions.back();
     instruction.kind = InstructionKind::kCollective;
-    instruction.collective = program_.EnterCollective({.elements = 8, .mesh_axes = {axis}});
+    instruction.collective = program_.FindOrAddCollective({.elements = 8, .mesh_axes = {axis}});
     return *this;
   }
 

@@ -1,8 +1,10 @@
 #include "core/graph/autograd.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/ids/table.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -39,6 +41,124 @@ class BackwardPhase {
   Phase outer_;
 };
 
+// The gradients of a Graph's values, as the reverse walk records them.
+class GradientRecorder {
+ public:
+  // `graph` and `operators` must outlive the object.
+  GradientRecorder(Graph* graph, absl::Span<const Tensor> targets,
+                   const AutogradOperators& operators)
+      : graph_(*graph),
+        operators_(operators),
+        depends_(DependsOn(*graph, targets)),
+        gradients_(graph->values().size()) {}
+
+  // Records the gradient of the loss with respect to itself, if it depends on a target.
+  void RecordLoss(Tensor loss) {
+    if (!depends_[loss.id()]) return;
+    gradients_[loss.id()] = operators_.fill(graph_, loss.type(), 1.0);
+    graph_.SetGradientOfValue(gradients_[loss.id()].id(), loss.id());
+  }
+
+  // Records the gradient operators of one operator, if it lies between a target and the loss.
+  absl::Status RecordOp(OpId id) {
+    std::vector<Tensor> output_gradients = OutputGradients(id);
+    if (absl::c_none_of(output_gradients, [](const Tensor& each) { return each.valid(); })) {
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < output_gradients.size(); ++i) {
+      if (output_gradients[i].valid()) {
+        NameGradient(graph_.op(id).outputs[i], output_gradients[i], /*is_target=*/false);
+      }
+    }
+    const std::vector<bool> needed = NeededInputs(id);
+    if (!absl::c_linear_search(needed, true)) return absl::OkStatus();
+
+    GradientBuilder builder(&graph_, id, std::move(output_gradients), needed);
+    const Operator& kind = *graph_.op(id).kind;
+    const OpId first = graph_.ops().end_id();
+    const Scope scope(&graph_, absl::StrCat(graph_.op(id).path, ".backward"));
+    absl::Status status = kind.Gradient(builder);
+    if (status.ok()) status = graph_.status();
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("the gradient of '", graph_.op(id).path,
+                                                      "': ", status.message()));
+    }
+    const OpId end = graph_.ops().end_id();
+    for (OpId op = first; op < end; ++op) graph_.SetGradientOf(op, id);
+    for (size_t i = 0; i < needed.size(); ++i) {
+      const Tensor contribution = builder.input_gradients()[i];
+      if (needed[i] && contribution.valid()) RETURN_IF_ERROR(AddContribution(id, i, contribution));
+    }
+    // Sums of contributions also get the block.
+    for (OpId op = first; op < graph_.ops().end_id(); ++op) {
+      graph_.SetBlock(op, graph_.op(id).block);
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the gradient of a target after the walk: zeros if the loss does not depend on it.
+  Tensor TargetGradient(Tensor target) {
+    Tensor gradient = gradients_[target.id()];
+    if (!gradient.valid()) gradient = operators_.fill(graph_, target.type(), 0.0);
+    graph_.SetGradientOfValue(gradient.id(), target.id());
+    graph_.SetCompleteGradientOf(gradient.id(), target.id());
+    NameGradient(target.id(), gradient, /*is_target=*/true);
+    return gradient;
+  }
+
+ private:
+  // Returns invalid handles for outputs without a gradient.
+  std::vector<Tensor> OutputGradients(OpId id) const {
+    std::vector<Tensor> gradients;
+    for (const ValueId output : graph_.op(id).outputs) gradients.push_back(gradients_[output]);
+    return gradients;
+  }
+
+  // Returns for each input whether its gradient is needed.
+  std::vector<bool> NeededInputs(OpId id) const {
+    const Op& op = graph_.op(id);
+    std::vector<bool> needed;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      needed.push_back(depends_[op.inputs[i]] && op.kind->Differentiable(static_cast<int>(i)));
+    }
+    return needed;
+  }
+
+  // Adds a contribution of operator `id` to the gradient of its input i.
+  absl::Status AddContribution(OpId id, size_t i, Tensor contribution) {
+    const ValueId input = graph_.op(id).inputs[i];
+    if (contribution.type() != graph_.value(input).type) {
+      return absl::InternalError(absl::StrCat("the gradient of input ", i, " of '",
+                                              graph_.op(id).path, "' is ",
+                                              TypeToString(contribution.type()), ", the input ",
+                                              TypeToString(graph_.value(input).type)));
+    }
+    graph_.SetGradientOfValue(contribution.id(), input);
+    Tensor& sum = gradients_[input];
+    sum = sum.valid() ? operators_.add(sum, contribution) : contribution;
+    graph_.SetGradientOfValue(sum.id(), input);
+    return absl::OkStatus();
+  }
+
+  // The sum of all contributions gets the value's path; the contributions keep the paths of their
+  // operators. One gradient may serve several values (both terms of a sum): it is named after a
+  // target, or else after the first of these values.
+  void NameGradient(ValueId value, Tensor gradient, bool is_target) {
+    const std::string path = absl::StrCat(graph_.value(value).path, ".grad");
+    if (graph_.value(gradient.id()).role != Role::kGradient || !graph_.PathIsFree(path)) return;
+    const bool first = named_.insert(gradient.id()).second;
+    if (is_target ? named_by_target_.insert(gradient.id()).second : first) {
+      graph_.Rename(gradient.id(), path);
+    }
+  }
+
+  Graph& graph_;
+  const AutogradOperators& operators_;
+  const Table<ValueId, bool> depends_;  // on a target
+  Table<ValueId, Tensor> gradients_;    // the sum of contributions so far, or an invalid handle
+  absl::flat_hash_set<ValueId> named_, named_by_target_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
@@ -50,94 +170,14 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         absl::StrCat("a loss is a floating scalar, not ", TypeToString(loss.type())));
   }
   const BackwardPhase phase(&graph);
-  const Table<ValueId, bool> depends = DependsOn(graph, targets);
-  const OpId forward_ops = graph.ops().end_id();
-  Table<ValueId, Tensor> gradients(graph.values().size());
-
-  // The sum of all contributions gets the value's path; the contributions keep the paths of their
-  // operators. One gradient may serve several values (both terms of a sum): it is named after a
-  // target, or else after the first of these values.
-  absl::flat_hash_set<ValueId> named, named_by_target;
-  const auto name_gradient = [&](ValueId value, Tensor gradient, bool is_target) {
-    const std::string path = absl::StrCat(graph.value(value).path, ".grad");
-    if (graph.value(gradient.id()).role != Role::kGradient || !graph.PathIsFree(path)) return;
-    const bool first = named.insert(gradient.id()).second;
-    if (is_target ? named_by_target.insert(gradient.id()).second : first) {
-      graph.Rename(gradient.id(), path);
-    }
-  };
-
-  if (depends[loss.id()]) {
-    gradients[loss.id()] = operators.fill(graph, loss.type(), 1.0);
-    graph.SetGradientOfValue(gradients[loss.id()].id(), loss.id());
-  }
-  for (OpId id = forward_ops - 1; id != kNone; --id) {
-    std::vector<Tensor> output_gradients;
-    bool any = false;
-    for (ValueId output : graph.op(id).outputs) {
-      output_gradients.push_back(gradients[output]);
-      any = any || gradients[output].valid();
-    }
-    if (!any) continue;
-    for (size_t i = 0; i < output_gradients.size(); ++i) {
-      if (output_gradients[i].valid())
-        name_gradient(graph.op(id).outputs[i], output_gradients[i], /*is_target=*/false);
-    }
-    std::vector<bool> needed;
-    bool any_needed = false;
-    for (size_t i = 0; i < graph.op(id).inputs.size(); ++i) {
-      needed.push_back(depends[graph.op(id).inputs[i]] &&
-                       graph.op(id).kind->Differentiable(static_cast<int>(i)));
-      any_needed = any_needed || needed.back();
-    }
-    if (!any_needed) continue;
-
-    GradientBuilder builder(&graph, id, std::move(output_gradients), needed);
-    const Operator& kind = *graph.op(id).kind;
-    const OpId first_gradient_op = graph.ops().end_id();
-    {
-      Scope scope(&graph, absl::StrCat(graph.op(id).path, ".backward"));
-      absl::Status status = kind.Gradient(builder);
-      if (status.ok()) status = graph.status();
-      if (!status.ok()) {
-        return absl::Status(status.code(), absl::StrCat("the gradient of '", graph.op(id).path,
-                                                        "': ", status.message()));
-      }
-      const OpId end = graph.ops().end_id();
-      for (OpId op = first_gradient_op; op < end; ++op) graph.SetGradientOf(op, id);
-      for (size_t i = 0; i < needed.size(); ++i) {
-        const Tensor contribution = builder.input_gradients()[i];
-        if (!needed[i] || !contribution.valid()) continue;
-        const ValueId input = graph.op(id).inputs[i];
-        if (contribution.type() != graph.value(input).type) {
-          return absl::InternalError(absl::StrCat("the gradient of input ", i, " of '",
-                                                  graph.op(id).path, "' is ",
-                                                  TypeToString(contribution.type()), ", the input ",
-                                                  TypeToString(graph.value(input).type)));
-        }
-        graph.SetGradientOfValue(contribution.id(), input);
-        Tensor& sum = gradients[input];
-        sum = sum.valid() ? operators.add(sum, contribution) : contribution;
-        graph.SetGradientOfValue(sum.id(), input);
-      }
-      // Sums of contributions also get the block.
-      for (OpId op = first_gradient_op; op < graph.ops().end_id(); ++op) {
-        graph.SetBlock(op, graph.op(id).block);
-      }
-    }
-  }
-
-  std::vector<Tensor> result;
-  for (const Tensor& target : targets) {
-    Tensor gradient = gradients[target.id()];
-    if (!gradient.valid()) gradient = operators.fill(graph, target.type(), 0.0);
-    graph.SetGradientOfValue(gradient.id(), target.id());
-    graph.SetCompleteGradientOf(gradient.id(), target.id());
-    name_gradient(target.id(), gradient, /*is_target=*/true);
-    result.push_back(gradient);
-  }
+  const OpId forward_end = graph.ops().end_id();
+  GradientRecorder recorder(&graph, targets, operators);
+  recorder.RecordLoss(loss);
+  for (OpId id = forward_end - 1; id != kNone; --id) RETURN_IF_ERROR(recorder.RecordOp(id));
+  std::vector<Tensor> gradients;
+  for (const Tensor& target : targets) gradients.push_back(recorder.TargetGradient(target));
   if (!graph.status().ok()) return graph.status();
-  return result;
+  return gradients;
 }
 
 }  // namespace tessera

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
 #include "core/ops/input_check.h"
@@ -58,9 +60,7 @@ class ConcatOp : public Operator {
       if (d == axis) continue;
       signatures.push_back({std::vector<AxisLayout>(parts, sbp::S(d)), {sbp::S(d)}});
     }
-    const std::vector<Signature> partial = CarryPartial(types);
-    signatures.insert(signatures.end(), partial.begin(), partial.end());
-    return signatures;
+    return WithPartial(std::move(signatures), types);
   }
 
   bool is_assembly() const override { return true; }

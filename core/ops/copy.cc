@@ -21,10 +21,7 @@ class CopyOp : public ElementwiseOperator {
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
-    std::vector<Signature> signatures = SplitEveryDim(types);
-    const std::vector<Signature> partial = CarryPartial(types);
-    signatures.insert(signatures.end(), partial.begin(), partial.end());
-    return signatures;
+    return WithPartial(SplitEveryDim(types), types);
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {

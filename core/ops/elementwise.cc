@@ -21,10 +21,9 @@ std::vector<Signature> ElementwiseOperator::Signatures(const OpTypes& types) con
   return signatures;
 }
 
-std::vector<Signature> CarryPartial(const OpTypes& types) {
+std::vector<Signature> WithPartial(std::vector<Signature> signatures, const OpTypes& types) {
   std::vector<AxisLayout> kinds = {sbp::P(), sbp::PMax(), sbp::PMin()};
   if (IsFloating(types.inputs[0].dtype)) kinds.push_back(sbp::PLse());
-  std::vector<Signature> signatures;
   for (const AxisLayout& partial : kinds) {
     signatures.push_back({std::vector<AxisLayout>(types.inputs.size(), partial),
                           std::vector<AxisLayout>(types.outputs.size(), partial)});

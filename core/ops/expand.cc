@@ -42,10 +42,7 @@ class ExpandOp : public Operator {
   OpCost Cost(const OpTypes& types) const override { return {}; }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
-    std::vector<Signature> signatures = SplitEveryDim(types);
-    const std::vector<Signature> partial = CarryPartial(types);
-    signatures.insert(signatures.end(), partial.begin(), partial.end());
-    return signatures;
+    return WithPartial(SplitEveryDim(types), types);
   }
 
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
@@ -110,9 +111,7 @@ class ReshapeOp : public Operator {
         }
       }
     }
-    const std::vector<Signature> partial = CarryPartial(types);
-    signatures.insert(signatures.end(), partial.begin(), partial.end());
-    return signatures;
+    return WithPartial(std::move(signatures), types);
   }
 
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {

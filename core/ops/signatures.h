@@ -20,9 +20,9 @@ inline AxisLayout PMin() { return P(AxisLayout::Reduction::kMin); }
 inline AxisLayout PLse() { return P(AxisLayout::Reduction::kLogSumExp); }
 }  // namespace sbp
 
-// Returns the signatures that keep partial values of any kind partial, for operators that only move
+// Appends the signatures that keep partial values of any kind partial, for operators that only move
 // elements. Integers have no partial log-sum-exps.
-std::vector<Signature> CarryPartial(const OpTypes& types);
+std::vector<Signature> WithPartial(std::vector<Signature> signatures, const OpTypes& types);
 
 // Returns one signature for each dimension d of the outputs, for operators that compute each
 // element from the elements at its position, with numpy's broadcasting. All outputs must have the

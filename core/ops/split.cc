@@ -1,4 +1,5 @@
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
@@ -63,9 +64,7 @@ class SplitOp : public Operator {
       if (d == axis) continue;
       signatures.push_back({{sbp::S(d)}, std::vector<AxisLayout>(parts, sbp::S(d))});
     }
-    const std::vector<Signature> partial = CarryPartial(types);
-    signatures.insert(signatures.end(), partial.begin(), partial.end());
-    return signatures;
+    return WithPartial(std::move(signatures), types);
   }
 
   bool is_view() const override { return true; }

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
 #include "core/ops/input_check.h"
@@ -52,9 +54,7 @@ class TransposeOp : public Operator {
       signatures.push_back(
           {{sbp::S(static_cast<int>(permutation[i]))}, {sbp::S(static_cast<int>(i))}});
     }
-    const std::vector<Signature> partial = CarryPartial(types);
-    signatures.insert(signatures.end(), partial.begin(), partial.end());
-    return signatures;
+    return WithPartial(std::move(signatures), types);
   }
 
   bool is_view() const override { return true; }

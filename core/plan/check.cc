@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/plan/choices/pass_names.h"
 #include "core/plan/choices/stage_passes.h"
-#include "core/plan/rewrite/precision.h"
+#include "core/plan/rewrite/precision_choice.h"
 #include "core/plan/rewrite/recompute.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"

@@ -91,26 +91,26 @@ void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& 
   }
 }
 
-absl::StatusOr<Mesh> MeshOf(const Stage& stage, int ranks) {
-  absl::StatusOr<Mesh> mesh = Mesh::ForRanks(AxesFromProto(stage.mesh()), ranks);
-  if (stage.mesh_size() == 0 && ranks > 1) {
+}  // namespace
+
+absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
+  std::vector<Mesh::Axis> axes;
+  if (plan.stages_size() > 0) axes = AxesFromProto(plan.stages(0).mesh());
+  if (axes.empty() && ranks > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan has no mesh for the ", ranks,
                      " ranks of the job; name an axis: mesh { name: \"data\" }"));
   }
-  if (!mesh.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
-  }
-  return mesh;
+  absl::StatusOr<Mesh> mesh = Mesh::ForRanks(std::move(axes), ranks);
+  if (mesh.ok()) return mesh;
+  return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
 }
-
-}  // namespace
 
 absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, std::vector<Graph> graphs, int ranks) {
   RETURN_IF_ERROR(CheckPlanForm(plan));
   const Stage open = plan.stages_size() > 0 ? plan.stages(0) : Stage();
   CompletedRun run;
-  ASSIGN_OR_RETURN(run.mesh, MeshOf(open, ranks));
+  ASSIGN_OR_RETURN(run.mesh, MeshOfPlan(plan, ranks));
   ASSIGN_OR_RETURN(run.slices, FindSlices(open, graphs));
   if (!run.slices.parameters.empty()) {
     ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, run.slices));
@@ -121,7 +121,6 @@ absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, std::vector<Graph> gr
     ASSIGN_OR_RETURN(graph, RewritePrecision(graph, precision));
   }
   run.graphs = std::move(graphs);
-  if (run.mesh.num_axes() == 0) return run;
   ASSIGN_OR_RETURN(run.decisions, FindDecisions(open, run.graphs, run.mesh));
   for (size_t i = 0; i < run.graphs.size(); ++i) {
     ASSIGN_OR_RETURN(GraphLayouts layouts,
@@ -138,7 +137,7 @@ absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> gra
   Stage& stage = *completed.mutable_stages(0);
   if (stage.slice_size() > 0) ListSlices(run.slices, stage);
   if (stage.has_precision()) CompletePrecision(stage);
-  if (run.mesh.num_axes() == 0) return completed;
+  if (run.mesh.num_axes() == 0) return completed;  // without axes there is nothing to list
   completed.set_format(kPlanFormat);
   *stage.mutable_mesh() = ToProto(run.mesh);
   ListStores(run.decisions, run.layouts, run.mesh, stage);

@@ -18,13 +18,14 @@ namespace tessera {
 // The decisions of a Plan about the Graphs of a run, with those completed that it leaves open.
 struct CompletedRun {
   SliceDecisions slices;
-  std::vector<Graph> graphs;  // as recorded, with slices, in the Plan's precision
-  // The mesh of the ranks. If the Plan has no mesh it has no axes, and there are no decisions and
-  // no layouts.
-  Mesh mesh;
+  std::vector<Graph> graphs;          // as recorded, with slices, in the Plan's precision
+  Mesh mesh;                          // of the ranks; without axes if the Plan has no mesh
   LayoutDecisions decisions;          // of the Plan, about `graphs`
   std::vector<GraphLayouts> layouts;  // by Graph; the rules are in graph_layouts.h
 };
+
+// Returns the mesh of a Plan for a job of `ranks` ranks. InvalidArgument if they do not fit.
+absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 
 // Completes the decisions of `plan`. `graphs` are the recorded Graphs of the run, before any
 // rewriting.

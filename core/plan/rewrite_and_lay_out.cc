@@ -181,21 +181,15 @@ class RewrittenLayout {
 absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts recorded,
                                                 const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions) {
-  RewrittenGraph result{Graph(graph.name()), {}};
-  if (mesh.num_axes() == 0) {
-    ASSIGN_OR_RETURN(result.graph, RewriteGraph(std::move(graph), part));
-    result.layouts.ops.resize(result.graph.ops().size());
-    return result;
-  }
   if (part.recompute().empty() && part.micro_batches() <= 1) {
-    result = {std::move(graph), std::move(recorded)};
-    return result;
+    return RewrittenGraph{std::move(graph), std::move(recorded)};
   }
   absl::flat_hash_map<std::string, OpId> recorded_ops;
   for (const OpId i : graph.ops().ids()) {
     recorded_ops.emplace(graph.ops()[i].path, i);
   }
   const std::vector<std::string> separate = InputsSplitOverRanks(graph, mesh, decisions);
+  RewrittenGraph result{Graph(graph.name()), {}};
   ASSIGN_OR_RETURN(result.graph, RewriteGraph(std::move(graph), part, separate));
   result.layouts = RewrittenLayout(result.graph, mesh, decisions, recorded_ops, recorded).LayOut();
   return result;

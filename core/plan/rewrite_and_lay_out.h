@@ -14,8 +14,8 @@ namespace tessera {
 
 struct RewrittenGraph {
   Graph graph;
-  // By op of `graph`; no axes if the mesh has none. The stored layout of an input is that of its
-  // GraphInput::origin in LayoutDecisions.
+  // By op of `graph`. The stored layout of an input is that of its GraphInput::origin in
+  // LayoutDecisions.
   GraphLayouts layouts;
 };
 
@@ -30,8 +30,7 @@ struct RewrittenGraph {
 // becomes one input for each micro-batch, and a rank holds a part of the rows of each.
 //
 // `graph` is the recorded Graph, with slices (slices.h) if the Plan has any. `recorded` are its
-// layouts from LayOutGraph; they are empty if the mesh has no axes. Errors are those of
-// RewriteGraph. Thread safety: a pure function.
+// layouts from LayOutGraph. Errors are those of RewriteGraph. Thread safety: a pure function.
 absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts recorded,
                                                 const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions);

@@ -42,7 +42,7 @@ class FolderTest : public ::testing::Test {
     fs::remove_all(path_);
   }
 
-  Folder Own() const {
+  Folder OpenOwn() const {
     auto folder = Folder::Open(path_ + "/own");
     EXPECT_TRUE(folder.ok()) << folder.status();
     return *std::move(folder);
@@ -69,7 +69,7 @@ void AsUser(uid_t user, const std::function<void()>& body) {
 constexpr uid_t kUser = 65533;
 
 TEST_F(FolderTest, FilesAreCreatedReadExtendedRenamedAndRemoved) {
-  const Folder folder = Own();
+  const Folder folder = OpenOwn();
   {
     const auto file = folder.CreateFile("new");
     ASSERT_TRUE(file.ok()) << file.status();
@@ -103,7 +103,7 @@ TEST_F(FolderTest, FilesAreCreatedReadExtendedRenamedAndRemoved) {
 }
 
 TEST_F(FolderTest, NamesAreNoPaths) {
-  const Folder folder = Own();
+  const Folder folder = OpenOwn();
   for (const char* name : {"", ".", "..", "a/b", "/etc/passwd", "../victim"}) {
     EXPECT_FALSE(folder.CreateFile(name).ok()) << name;
     EXPECT_FALSE(folder.OpenToRead(name).ok()) << name;
@@ -118,7 +118,7 @@ TEST_F(FolderTest, NamesAreNoPaths) {
 
 // Regression: files were opened by their paths, so links were followed and a FIFO was waited for.
 TEST_F(FolderTest, NothingPreparedIsWrittenThrough) {
-  const Folder folder = Own();
+  const Folder folder = OpenOwn();
   for (const Obstacle obstacle : AllObstacles()) {
     SCOPED_TRACE(NameOf(obstacle));
     Put(obstacle, folder.PathOf("entry"), path_ + "/victim");
@@ -141,7 +141,7 @@ TEST_F(FolderTest, NothingPreparedIsWrittenThrough) {
 }
 
 TEST_F(FolderTest, OnlyRegularFilesAreRead) {
-  const Folder folder = Own();
+  const Folder folder = OpenOwn();
   for (const Obstacle obstacle : AllObstacles()) {
     SCOPED_TRACE(NameOf(obstacle));
     Put(obstacle, folder.PathOf("entry"), path_ + "/victim");
@@ -179,7 +179,7 @@ TEST_F(FolderTest, LinksOfOtherUsersAreNotFollowed) {
   const absl::Status folder = Folder::Open(path_ + "/link").status();
   EXPECT_EQ(folder.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(Message(folder), HasSubstr(path_ + "/link is a symbolic link of user 65532"));
-  const absl::Status file = Own().OpenToRead("link").status();
+  const absl::Status file = OpenOwn().OpenToRead("link").status();
   EXPECT_EQ(file.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(Message(file), HasSubstr("/own/link is a symbolic link of user 65532"));
 }
@@ -189,20 +189,21 @@ TEST_F(FolderTest, FoldersOfOtherUsersAreRefused) {
   const std::string own = path_ + "/own";
   ASSERT_EQ(chmod(own.c_str(), 0777), 0);
   ASSERT_EQ(chown(own.c_str(), kOtherUser, kOtherUser), 0);
-  EXPECT_TRUE(Own().CheckOwner().ok()) << "root may use any folder";
-  EXPECT_THAT(Own().OthersWhoCanWrite(), HasSubstr("every user of the host can write in " + own));
+  EXPECT_TRUE(OpenOwn().CheckOwner().ok()) << "root may use any folder";
+  EXPECT_THAT(OpenOwn().OthersWhoCanWrite(),
+              HasSubstr("every user of the host can write in " + own));
   AsUser(kUser, [&] {
-    const absl::Status status = Own().CheckOwner();
+    const absl::Status status = OpenOwn().CheckOwner();
     EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
     EXPECT_THAT(Message(status), HasSubstr(own + " belongs to user 65532, and this is user 65533"));
-    EXPECT_THAT(*Own().List(), ElementsAre()) << "nothing is left behind";
+    EXPECT_THAT(*OpenOwn().List(), ElementsAre()) << "nothing is left behind";
   });
   ASSERT_EQ(chmod(own.c_str(), 0755), 0);
-  EXPECT_THAT(Own().OthersWhoCanWrite(), HasSubstr("belongs to user 65532"));
-  AsUser(kOtherUser, [&] { EXPECT_TRUE(Own().CheckOwner().ok()); });
+  EXPECT_THAT(OpenOwn().OthersWhoCanWrite(), HasSubstr("belongs to user 65532"));
+  AsUser(kOtherUser, [&] { EXPECT_TRUE(OpenOwn().CheckOwner().ok()); });
   ASSERT_EQ(chown(own.c_str(), 0, 0), 0);
-  AsUser(kUser, [&] { EXPECT_TRUE(Own().CheckOwner().ok()) << "root's"; });
-  EXPECT_EQ(Own().OthersWhoCanWrite(), "");
+  AsUser(kUser, [&] { EXPECT_TRUE(OpenOwn().CheckOwner().ok()) << "root's"; });
+  EXPECT_EQ(OpenOwn().OthersWhoCanWrite(), "");
 }
 
 TEST_F(FolderTest, FilesOfOtherUsersAreNotWrittenInTheirPlace) {
@@ -213,19 +214,19 @@ TEST_F(FolderTest, FilesOfOtherUsersAreNotWrittenInTheirPlace) {
   ASSERT_EQ(chown(file.c_str(), kOtherUser, kOtherUser), 0);
   ASSERT_EQ(chown((path_ + "/own").c_str(), kUser, kUser), 0);
   AsUser(kUser, [&] {
-    const absl::Status status = Own().OpenToExtend("file").status();
+    const absl::Status status = OpenOwn().OpenToExtend("file").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
     EXPECT_THAT(Message(status), HasSubstr(file + " belongs to user 65532"));
   });
-  EXPECT_TRUE(Own().OpenToExtend("file").ok()) << "as root";
+  EXPECT_TRUE(OpenOwn().OpenToExtend("file").ok()) << "as root";
 }
 
 TEST_F(FolderTest, OneProcessAtATimeHoldsTheLock) {
-  const Folder folder = Own();
+  const Folder folder = OpenOwn();
   auto lock = folder.Lock();
   ASSERT_TRUE(lock.ok()) << lock.status();
   EXPECT_EQ(folder.Lock().status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(Own().Lock().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(OpenOwn().Lock().status().code(), absl::StatusCode::kUnavailable);
   lock->Close();
   EXPECT_TRUE(folder.Lock().ok());
 
@@ -243,7 +244,7 @@ TEST_F(FolderTest, OneProcessAtATimeHoldsTheLock) {
 // The umask alone decides who can read what a run saves.
 TEST_F(FolderTest, TheUmaskDecidesThePermissions) {
   for (const mode_t mask : {0077, 0022, 0002}) {
-    const Folder folder = Own();
+    const Folder folder = OpenOwn();
     const mode_t before = umask(mask);
     EXPECT_TRUE(folder.CreateFile("created").ok());
     EXPECT_TRUE(folder.OpenToExtend("extended").ok());

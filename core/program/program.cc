@@ -19,20 +19,155 @@ ProgramValueId Find(const std::vector<NamedValue>& named, absl::string_view name
   return kNone;
 }
 
-// Returns the work of an instruction without its operands, for example "matmul+add" or "all-reduce
-// of 12 f32 (sum) over data".
-std::string WorkToString(const Program& program, const Instruction& instruction) {
-  if (program.Communicates(instruction)) {
-    return program.collectives[instruction.collective].ToString();
+// Writes the text form of a Program.
+class ProgramText {
+ public:
+  // `program` must outlive the object.
+  explicit ProgramText(const Program& program) : p_(program), groups_(program.FlatGroups()) {}
+
+  std::string All() const {
+    std::string text = Header();
+    for (const NamedValue& input : p_.inputs) {
+      absl::StrAppend(&text, "input ", Describe(input.value), "\n");
+    }
+    for (const ProgramState& state : p_.states) absl::StrAppend(&text, Line(state), "\n");
+    for (const InstructionId i : p_.instructions.ids()) {
+      absl::StrAppend(&text, "[", i.index(), "] ", Line(p_.instructions[i]), "\n");
+    }
+    for (const NamedValue& output : p_.outputs) {
+      absl::StrAppend(&text, "output ", output.name, " = ", Describe(output.value), "\n");
+    }
+    for (const BufferId i : p_.buffers.ids()) {
+      absl::StrAppend(&text, "buffer #", i.index(), " ", Line(p_.buffers[i]), "\n");
+    }
+    return text;
   }
-  if (instruction.kind == InstructionKind::kCopy) return "copy-bytes";
-  const KernelRequest& request = program.KernelOf(instruction).request;
-  std::string text = request.op;
-  for (const Epilogue& epilogue : request.epilogues) {
-    absl::StrAppend(&text, "+", epilogue.op, epilogue.attributes.ToString());
+
+ private:
+  // Returns the lines of what the Program is and of its flat groups.
+  std::string Header() const {
+    std::string text =
+        absl::StrCat("program ", p_.name, " threads=", p_.threads, " arena=", p_.arena_bytes());
+    for (const MemorySpace space : kAllMemorySpaces) {
+      if (space == MemorySpace::kDevice || p_.arenas[space] == 0) continue;
+      absl::StrAppend(&text, " (", MemorySpaceName(space), " ", p_.arenas[space], ")");
+    }
+    if (p_.streams.size() > 1) {
+      absl::StrAppend(&text, " streams=", absl::StrJoin(p_.streams, ","));
+    }
+    text += "\n";
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      absl::StrAppend(&text, "flat group ", g, ": ", groups_[g]->ToString(), "\n");
+    }
+    return text;
   }
-  return text;
-}
+
+  std::string Line(const ProgramState& state) const {
+    const ProgramValueId value = state.input != kNone ? state.input : state.updated;
+    std::string text = absl::StrCat(RoleName(state.role), " ", Describe(value));
+    if (state.updated != state.input) {
+      absl::StrAppend(&text, " leaves %", p_.values[state.updated].path);
+    }
+    return text;
+  }
+
+  std::string Line(const Instruction& instruction) const {
+    std::string text = absl::StrJoin(
+        instruction.outputs, ", ",
+        [&](std::string* out, ProgramValueId id) { absl::StrAppend(out, Describe(id)); });
+    absl::StrAppend(&text, instruction.outputs.empty() ? "" : " = ", Work(instruction), "(",
+                    Names(instruction.inputs), ")");
+    const bool runs_kernel = instruction.kind == InstructionKind::kKernel;
+    if (runs_kernel) {
+      const Attributes& attributes = p_.KernelOf(instruction).request.attributes;
+      absl::StrAppend(&text, attributes.empty() ? "" : " ", attributes.ToString());
+      if (instruction.draw != kNone) {
+        absl::StrAppend(&text, " draws ", p_.draws[instruction.draw].ToString(p_.mesh));
+      }
+    }
+    if (!instruction.after.empty()) absl::StrAppend(&text, " after ", Names(instruction.after));
+    if (runs_kernel) {
+      const PlannedKernel& planned = p_.KernelOf(instruction);
+      absl::StrAppend(&text, " kernel=", planned.kernel->name());
+      if (planned.workspace_bytes > 0) {
+        absl::StrAppend(&text, " workspace=", planned.workspace_bytes);
+      }
+    }
+    if (instruction.stream != kFirstStream) {
+      absl::StrAppend(&text, " on ", p_.streams[instruction.stream]);
+    }
+    if (!instruction.waits.empty()) {
+      absl::StrAppend(
+          &text, " waits for ",
+          absl::StrJoin(instruction.waits, ", ", [](std::string* out, InstructionId id) {
+            absl::StrAppend(out, id.index());
+          }));
+    }
+    return text;
+  }
+
+  static std::string Line(const Buffer& buffer) {
+    std::string text = absl::StrCat(buffer.path, " ", buffer.bytes, " bytes at ", buffer.offset);
+    if (buffer.space != MemorySpace::kDevice) {
+      absl::StrAppend(&text, " of ", MemorySpaceName(buffer.space));
+    }
+    absl::StrAppend(&text, ", live [", buffer.first, ", ", buffer.last, "], ",
+                    CategoryName(buffer.category));
+    for (const CategoryChange& change : buffer.changes) {
+      absl::StrAppend(&text, ", ", CategoryName(change.category), " from ", change.first);
+    }
+    return text;
+  }
+
+  // Returns the work of an instruction without its operands, for example "matmul+add" or
+  // "all-reduce of 12 f32 (sum) over data".
+  std::string Work(const Instruction& instruction) const {
+    if (p_.Communicates(instruction)) return p_.collectives[instruction.collective].ToString();
+    if (instruction.kind == InstructionKind::kCopy) return "copy-bytes";
+    const KernelRequest& request = p_.KernelOf(instruction).request;
+    std::string text = request.op;
+    for (const Epilogue& epilogue : request.epilogues) {
+      absl::StrAppend(&text, "+", epilogue.op, epilogue.attributes.ToString());
+    }
+    return text;
+  }
+
+  // Returns a value's path, type and memory.
+  std::string Describe(ProgramValueId id) const {
+    const ProgramValue& v = p_.values[id];
+    std::string text = absl::StrCat("%", v.path, ": ", TypeToString(v.type));
+    if (!IsRowMajor(v.type.shape, v.strides)) {
+      absl::StrAppend(&text, " strides=", ShapeToString(v.strides));
+    }
+    if (v.buffer != kNone) absl::StrAppend(&text, " in #", v.buffer.index());
+    if (v.offset != 0) absl::StrAppend(&text, "+", v.offset);
+    if (v.within != kNone) absl::StrAppend(&text, " of %", p_.values[v.within].path);
+    if (v.part != kNone) absl::StrAppend(&text, " holds ", p_.parts[v.part].ToString(p_.mesh));
+    if (v.packed) text += " packed";
+    if (v.sliced_from != kNone) {
+      absl::StrAppend(&text, " slice of %", p_.values[v.sliced_from].path);
+    }
+    if (v.flat != kNone) {
+      const FlatRule& flat = p_.flats[v.flat];
+      absl::StrAppend(&text, " flat member ", flat.member, " of group ",
+                      std::find(groups_.begin(), groups_.end(), flat.group) - groups_.begin(),
+                      " over ", absl::StrJoin(flat.axes, ", ", [&](std::string* out, int axis) {
+                        absl::StrAppend(out, p_.mesh.axis(axis).name);
+                      }));
+    }
+    return text;
+  }
+
+  // Returns the paths of values: "%x, %w".
+  std::string Names(absl::Span<const ProgramValueId> ids) const {
+    return absl::StrJoin(ids, ", ", [this](std::string* out, ProgramValueId id) {
+      absl::StrAppend(out, "%", p_.values[id].path);
+    });
+  }
+
+  const Program& p_;
+  const std::vector<std::shared_ptr<const FlatGroup>> groups_;
+};
 
 }  // namespace
 
@@ -92,9 +227,14 @@ std::string Program::OperationOf(const Instruction& instruction) const {
   return KernelOf(instruction).request.op;
 }
 
-CollectiveId Program::EnterCollective(const CollectiveRequest& request) {
+CollectiveId Program::FindOrAddCollective(const CollectiveRequest& request) {
   const auto found = std::find(collectives.begin(), collectives.end(), request);
   return found == collectives.end() ? collectives.push_back(request) : collectives.IdOf(found);
+}
+
+StreamId Program::FindOrAddStream(absl::string_view name) {
+  const auto found = std::find(streams.begin(), streams.end(), name);
+  return found == streams.end() ? streams.push_back(std::string(name)) : streams.IdOf(found);
 }
 
 ProgramValueId Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
@@ -116,109 +256,7 @@ std::vector<std::shared_ptr<const FlatGroup>> Program::FlatGroups() const {
   return groups;
 }
 
-std::string Program::ToString() const {
-  const std::vector<std::shared_ptr<const FlatGroup>> groups = FlatGroups();
-  const auto describe = [this, &groups](ProgramValueId id) {
-    const ProgramValue& v = values[id];
-    std::string text = absl::StrCat("%", v.path, ": ", TypeToString(v.type));
-    if (!IsRowMajor(v.type.shape, v.strides)) {
-      absl::StrAppend(&text, " strides=", ShapeToString(v.strides));
-    }
-    if (v.buffer != kNone) absl::StrAppend(&text, " in #", v.buffer.index());
-    if (v.offset != 0) absl::StrAppend(&text, "+", v.offset);
-    if (v.within != kNone) absl::StrAppend(&text, " of %", values[v.within].path);
-    if (v.part != kNone) absl::StrAppend(&text, " holds ", parts[v.part].ToString(mesh));
-    if (v.packed) text += " packed";
-    if (v.sliced_from != kNone) absl::StrAppend(&text, " slice of %", values[v.sliced_from].path);
-    if (v.flat != kNone) {
-      const FlatRule& flat = flats[v.flat];
-      absl::StrAppend(&text, " flat member ", flat.member, " of group ",
-                      std::find(groups.begin(), groups.end(), flat.group) - groups.begin(),
-                      " over ", absl::StrJoin(flat.axes, ", ", [&](std::string* out, int axis) {
-                        absl::StrAppend(out, mesh.axis(axis).name);
-                      }));
-    }
-    return text;
-  };
-  const auto names = [this](absl::Span<const ProgramValueId> ids) {
-    return absl::StrJoin(ids, ", ", [this](std::string* out, ProgramValueId id) {
-      absl::StrAppend(out, "%", values[id].path);
-    });
-  };
-  std::string text = absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes());
-  for (const MemorySpace space : kAllMemorySpaces) {
-    if (space == MemorySpace::kDevice || arenas[space] == 0) continue;
-    absl::StrAppend(&text, " (", MemorySpaceName(space), " ", arenas[space], ")");
-  }
-  if (streams.size() > 1) absl::StrAppend(&text, " streams=", absl::StrJoin(streams, ","));
-  text += "\n";
-  for (size_t g = 0; g < groups.size(); ++g) {
-    absl::StrAppend(&text, "flat group ", g, ": ", groups[g]->ToString(), "\n");
-  }
-  for (const NamedValue& input : inputs) {
-    absl::StrAppend(&text, "input ", describe(input.value), "\n");
-  }
-  for (const ProgramState& state : states) {
-    const ProgramValueId value = state.input != kNone ? state.input : state.updated;
-    absl::StrAppend(&text, RoleName(state.role), " ", describe(value));
-    if (state.updated != state.input) {
-      absl::StrAppend(&text, " leaves %", values[state.updated].path);
-    }
-    absl::StrAppend(&text, "\n");
-  }
-  for (const InstructionId i : instructions.ids()) {
-    const Instruction& instruction = instructions[i];
-    absl::StrAppend(&text, "[", i.index(), "] ",
-                    absl::StrJoin(instruction.outputs, ", ",
-                                  [&](std::string* out, ProgramValueId id) {
-                                    absl::StrAppend(out, describe(id));
-                                  }),
-                    instruction.outputs.empty() ? "" : " = ", WorkToString(*this, instruction), "(",
-                    names(instruction.inputs), ")");
-    if (instruction.kind == InstructionKind::kKernel) {
-      const PlannedKernel& planned = KernelOf(instruction);
-      const Attributes& attributes = planned.request.attributes;
-      absl::StrAppend(&text, attributes.empty() ? "" : " ", attributes.ToString());
-      if (instruction.draw != kNone) {
-        absl::StrAppend(&text, " draws ", draws[instruction.draw].ToString(mesh));
-      }
-      if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
-      absl::StrAppend(&text, " kernel=", planned.kernel->name());
-      if (planned.workspace_bytes > 0) {
-        absl::StrAppend(&text, " workspace=", planned.workspace_bytes);
-      }
-    } else if (!instruction.after.empty()) {
-      absl::StrAppend(&text, " after ", names(instruction.after));
-    }
-    if (instruction.stream != kFirstStream)
-      absl::StrAppend(&text, " on ", streams[instruction.stream]);
-    if (!instruction.waits.empty()) {
-      absl::StrAppend(
-          &text, " waits for ",
-          absl::StrJoin(instruction.waits, ", ", [](std::string* out, InstructionId id) {
-            absl::StrAppend(out, id.index());
-          }));
-    }
-    absl::StrAppend(&text, "\n");
-  }
-  for (const NamedValue& output : outputs) {
-    absl::StrAppend(&text, "output ", output.name, " = ", describe(output.value), "\n");
-  }
-  for (const BufferId i : buffers.ids()) {
-    const Buffer& b = buffers[i];
-    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d", i.index(), b.path, b.bytes,
-                          b.offset);
-    if (b.space != MemorySpace::kDevice) {
-      absl::StrAppend(&text, " of ", MemorySpaceName(b.space));
-    }
-    absl::StrAppendFormat(&text, ", live [%d, %d], %s", b.first, b.last, CategoryName(b.category));
-    for (const CategoryChange& change : b.changes) {
-      absl::StrAppendFormat(&text, ", %s from %d", CategoryName(change.category), change.first);
-    }
-    absl::StrAppend(&text, "\n");
-  }
-  return text;
-}
+std::string Program::ToString() const { return ProgramText(*this).All(); }
 
 std::string Program::Fingerprint() const {
   const std::string text = ToString();

@@ -205,7 +205,9 @@ struct Program {
   // Returns text like "matmul", "all-reduce" or "copy-bytes".
   std::string OperationOf(const Instruction& instruction) const;
   // Returns the id of the request; adds it if there is no equal one.
-  CollectiveId EnterCollective(const CollectiveRequest& request);
+  CollectiveId FindOrAddCollective(const CollectiveRequest& request);
+  // Returns the id of the stream of this name; adds it if there is none.
+  StreamId FindOrAddStream(absl::string_view name);
   // Returns the groups of `flats`, in the order of first use.
   std::vector<std::shared_ptr<const FlatGroup>> FlatGroups() const;
   // Returns the address of the first byte of a value; after planning.

@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 // Returns whether all axes are B.
-bool Everywhere(const MeshLayout& layout) {
+bool IsBroadcast(const MeshLayout& layout) {
   return std::all_of(layout.axes().begin(), layout.axes().end(),
                      [](const AxisLayout& axis) { return axis.broadcast(); });
 }
@@ -32,7 +32,7 @@ std::string PartRule::ToString(const Mesh& mesh) const {
   }
   std::string text = absl::StrCat(ShapeToString(extent), " at ", ShapeToString(start), " of ",
                                   ShapeToString(global));
-  if (!Everywhere(layout)) absl::StrAppend(&text, ", ", layout.ToString(mesh));
+  if (!IsBroadcast(layout)) absl::StrAppend(&text, ", ", layout.ToString(mesh));
   return text;
 }
 
@@ -128,7 +128,7 @@ std::string DrawRule::ToString(const Mesh& mesh) const {
   if (part.extent != part.global) {
     absl::StrAppend(&text, " at ", ShapeToString(part.start), " of ", ShapeToString(part.global));
   }
-  if (!Everywhere(part.layout)) absl::StrAppend(&text, ", ", part.layout.ToString(mesh));
+  if (!IsBroadcast(part.layout)) absl::StrAppend(&text, ", ", part.layout.ToString(mesh));
   return text;
 }
 

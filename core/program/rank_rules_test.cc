@@ -28,10 +28,10 @@ TEST(RankRuleTable, EqualRulesAreEnteredOnce) {
   second.start = {3, 0};
   second.extent = {2, 3};
   RankRuleTable table(&program);
-  EXPECT_EQ(table.Enter(rows), PartId(0));
-  EXPECT_EQ(table.Enter(all), kNone);
-  EXPECT_EQ(table.Enter(second), PartId(1));
-  EXPECT_EQ(RankRuleTable(&program).Enter(rows), PartId(0));
+  EXPECT_EQ(table.FindOrAdd(rows), PartId(0));
+  EXPECT_EQ(table.FindOrAdd(all), kNone);
+  EXPECT_EQ(table.FindOrAdd(second), PartId(1));
+  EXPECT_EQ(RankRuleTable(&program).FindOrAdd(rows), PartId(0));
   EXPECT_EQ(program.parts.size(), 2);
   EXPECT_EQ(program.parts[PartId(0)].ToString(program.mesh), "data: S(0) of [5, 3]");
   EXPECT_EQ(program.parts[PartId(1)].ToString(program.mesh), "[2, 3] at [3, 0] of [5, 3]");
@@ -110,7 +110,7 @@ class RankRulesTest : public ::testing::Test {
     program.mesh = *Mesh::Create({{"data", 2}});
     RankRuleTable table(&program);
     const PartId rows =
-        table.Enter(PartRule{{5, 4}, {0, 0}, {5, 4}, MeshLayout({AxisLayout::Split(0)})});
+        table.FindOrAdd(PartRule{{5, 4}, {0, 0}, {5, 4}, MeshLayout({AxisLayout::Split(0)})});
     for (const char* path : {"x", "negate"}) Value(path).part = rows;
   }
 
@@ -179,7 +179,7 @@ TEST_F(RankRulesTest, ASliceWithOtherSplitsThanItsBaseIsRefused) {
   // The base is split by columns; its slice would be split by rows only.
   RankRuleTable table(&program);
   Value("all").part =
-      table.Enter(PartRule{{5, 8}, {0, 0}, {5, 8}, MeshLayout({AxisLayout::Split(1)})});
+      table.FindOrAdd(PartRule{{5, 8}, {0, 0}, {5, 8}, MeshLayout({AxisLayout::Split(1)})});
   EXPECT_THAT(Error(), HasSubstr("slice: is no slice of all: data: S(0) of [5, 4] is not within "
                                  "data: S(1) of [5, 8]"));
 }
@@ -203,7 +203,7 @@ TEST_F(RankRulesTest, OperandsThatDoNotFitOnSomeRankAreRefused) {
   program.mesh = *Mesh::Create({{"data", 2}});
   RankRuleTable table(&program);
   const auto rows = [&](int64_t count) {
-    return table.Enter(
+    return table.FindOrAdd(
         PartRule{{count, 4}, {0, 0}, {count, 4}, MeshLayout({AxisLayout::Split(0)})});
   };
   Value("x").part = Value("add").part = rows(5);
@@ -217,7 +217,7 @@ TEST_F(RankRulesTest, AnOutputThatIsNotPartialNeedsAllInputs) {
   made_ = std::make_unique<TestProgram>(graph, *backend_);
   Program& program = made_->program;
   program.mesh = *Mesh::Create({{"data", 3}});
-  Value("x").part = RankRuleTable(&program).Enter(
+  Value("x").part = RankRuleTable(&program).FindOrAdd(
       PartRule{{4, 4}, {0, 0}, {4, 4}, MeshLayout({AxisLayout::Split(0)})});
   EXPECT_THAT(Error(), HasSubstr("reduce_sum: the rank at [2] holds nothing of an input, but "
                                  "reduce_sum is not partial"));
@@ -230,7 +230,7 @@ TEST_F(RankRulesTest, AKernelThatTakesRowMajorOperandsGetsNoShortColumns) {
   made_ = std::make_unique<TestProgram>(graph, *cpu);
   Program& program = made_->program;
   program.mesh = *Mesh::Create({{"data", 2}});
-  Value("x").part = Value("softmax").part = RankRuleTable(&program).Enter(
+  Value("x").part = Value("softmax").part = RankRuleTable(&program).FindOrAdd(
       PartRule{{3, 7}, {0, 0}, {3, 7}, MeshLayout({AxisLayout::Split(1)})});
   EXPECT_THAT(Error(), HasSubstr("softmax: kernel 'highway' takes row-major operands; x is not on "
                                  "every rank and needs a packed copy"));
@@ -267,7 +267,7 @@ TEST(PlantedFaults, AWriteOverARowOfAnyRanksSlice) {
   program.mesh = *Mesh::Create({{"data", 2}});
   RankRuleTable table(&program);
   const PartId rows =
-      table.Enter(PartRule{{5, 4}, {0, 0}, {5, 4}, MeshLayout({AxisLayout::Split(0)})});
+      table.FindOrAdd(PartRule{{5, 4}, {0, 0}, {5, 4}, MeshLayout({AxisLayout::Split(0)})});
   const ProgramValueId slice = program.instructions[made.Find("negate")].inputs[0];
   program.values[slice].sliced_from = made.Value("square");
   program.values[slice].part = program.values[made.Value("negate")].part = rows;
@@ -322,13 +322,13 @@ TEST(PlantedFaults, AnArrayWrittenOverAMemberOfItsFlatGroup) {
   RankRuleTable table(&program);
   for (int member = 0; member < 2; ++member) {
     ProgramValue& value = program.values[made.Value(member == 0 ? "exp" : "square")];
-    value.flat = table.Enter(FlatRule{group, {0}, member});
+    value.flat = table.FindOrAdd(FlatRule{group, {0}, member});
     value.buffer = program.values[array].buffer;
     value.within = array;
   }
-  program.values[made.Value("x")].flat = table.Enter(FlatRule{group, {0}, 0});
+  program.values[made.Value("x")].flat = table.FindOrAdd(FlatRule{group, {0}, 0});
   program.instructions[made.Find("square")].inputs[0] = made.AddValue("x1", {DType::kF64, {4}});
-  program.values[made.Value("x1")].flat = table.Enter(FlatRule{group, {0}, 1});
+  program.values[made.Value("x1")].flat = table.FindOrAdd(FlatRule{group, {0}, 1});
   program.inputs.push_back({"x1", made.Value("x1")});
   program.values[made.Value("negate")].flat = program.values[made.Value("x")].flat;
   program.outputs.push_back({"array", array});
@@ -363,7 +363,7 @@ TEST(Workspaces, AreTheLargestOnAnyRank) {
     made.program.mesh = *Mesh::Create({{"data", 3}});
     const PartId part =
         RankRuleTable(&made.program)
-            .Enter(PartRule{{rows, 4}, {0, 0}, {rows, 4}, MeshLayout({AxisLayout::Split(0)})});
+            .FindOrAdd(PartRule{{rows, 4}, {0, 0}, {rows, 4}, MeshLayout({AxisLayout::Split(0)})});
     for (const char* path : {"x", "negate"}) made.program.values[made.Value(path)].part = part;
     EXPECT_TRUE(made.Finish().ok()) << VerifyProgram(made.program);
     return made.program.kernels[KernelId(0)].workspace_bytes;

@@ -244,11 +244,7 @@ absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what
   staging_.resize(view.elements() * SizeOf(view.dtype));
   RETURN_IF_ERROR(
       backend_->CopyToHost(staging_.data(), view.data, static_cast<int64_t>(staging_.size())));
-  WithElementType(view.dtype, [&](auto element) {
-    using From = decltype(element);
-    const From* from = reinterpret_cast<const From*>(staging_.data());
-    for (size_t i = 0; i < values.size(); ++i) values[i] = Convert<double>(from[i]);
-  });
+  ToDoubles(view.dtype, staging_.data(), values);
   return absl::OkStatus();
 }
 

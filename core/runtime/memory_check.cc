@@ -68,7 +68,7 @@ class FencedRun {
 
  private:
   // Returns whether a buffer keeps its contents from step to step: states and caches do.
-  bool Kept(const Buffer& buffer) const {
+  bool KeepsContents(const Buffer& buffer) const {
     return buffer.state || buffer.category == Category::kCache;
   }
 
@@ -77,7 +77,7 @@ class FencedRun {
     const std::vector<char> fence(fence_bytes_, kFencePattern);
     RETURN_IF_ERROR(engine_.WriteArena(AddressOf(buffer) + -fence_bytes_, fence));
     RETURN_IF_ERROR(engine_.WriteArena(AddressOf(buffer) + buffer.bytes, fence));
-    if (Kept(buffer)) return absl::OkStatus();
+    if (KeepsContents(buffer)) return absl::OkStatus();
     return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
   }
 
@@ -96,7 +96,7 @@ class FencedRun {
       }
     }
     // Results are not overwritten: they are read after the step.
-    if (Kept(buffer) || after_step) return absl::OkStatus();
+    if (KeepsContents(buffer) || after_step) return absl::OkStatus();
     return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
   }
 
@@ -155,7 +155,7 @@ absl::Status CompareBytes(Engine& a, ArenaAddress a_address, Engine& b, ArenaAdd
 
 // Returns a view, without an address, of the elements of a state that the engine's rank holds,
 // without padding.
-TensorView HeldBy(const Engine& engine, const StateInfo& state) {
+TensorView ViewOfHeldElements(const Engine& engine, const StateInfo& state) {
   TensorView view = {nullptr, state.type.dtype, state.type.shape,
                      RowMajorStrides(state.type.shape)};
   if (!state.part.has_value() || state.flat.has_value()) return view;
@@ -165,7 +165,7 @@ TensorView HeldBy(const Engine& engine, const StateInfo& state) {
 }
 
 // Returns a run of this Program alone, so that the arena has the size of this Program's peak.
-CompiledRun Alone(const CompiledRun& run, absl::string_view name) {
+CompiledRun RunOfOneProgram(const CompiledRun& run, absl::string_view name) {
   CompiledRun alone;
   alone.plan = run.plan;
   alone.state_bytes = run.state_bytes;
@@ -203,8 +203,8 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
     auto source = std::find_if(a.states().begin(), a.states().end(),
                                [&](const StateInfo& s) { return s.path == state.path; });
     TESSERA_CHECK(source != a.states().end());
-    RETURN_IF_ERROR(
-        ForEachRun(HeldBy(a, *source), [&](int64_t offset, int64_t /*position*/, int64_t bytes) {
+    RETURN_IF_ERROR(ForEachRun(
+        ViewOfHeldElements(a, *source), [&](int64_t offset, int64_t /*position*/, int64_t bytes) {
           return CompareBytes(a, source->address + offset, b, state.address + offset, bytes,
                               absl::StrCat("state '", state.path, "'"));
         }));
@@ -247,7 +247,7 @@ class PlannedEnds {
   }
 
   // Inspects memory in which a step has run, and which was filled with `pattern` before.
-  absl::Status Look(Engine& guarded, char pattern) {
+  absl::Status InspectMemory(Engine& guarded, char pattern) {
     for (const BufferId b : program_.buffers.ids()) {
       const Buffer& buffer = program_.buffers[b];
       const int64_t end = buffer.offset + buffer.bytes;
@@ -327,13 +327,14 @@ absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInpu
     EngineOptions options = engine.options();
     options.guarded = true;
     options.fill = pattern;
-    ASSIGN_OR_RETURN(std::unique_ptr<Engine> guarded,
-                     Engine::Create(Alone(engine.run(), program), &engine.backend(), options));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<Engine> guarded,
+        Engine::Create(RunOfOneProgram(engine.run(), program), &engine.backend(), options));
     RETURN_IF_ERROR(CopyStates(engine, *guarded));
     RETURN_IF_ERROR(CopyCaches(engine, *guarded, program));
     RETURN_IF_ERROR(set_inputs(*guarded));
     RETURN_IF_ERROR(guarded->Run(program));
-    RETURN_IF_ERROR(ends.Look(*guarded, static_cast<char>(pattern)));
+    RETURN_IF_ERROR(ends.InspectMemory(*guarded, static_cast<char>(pattern)));
   }
   return ends.Check();
 }
@@ -341,7 +342,7 @@ absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInpu
 absl::Status CheckMemory(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
   constexpr int64_t kFence = 4 * kBufferAlignment;
   RETURN_IF_ERROR(RunGuarded(engine, program, set_inputs));
-  ASSIGN_OR_RETURN(CompiledRun run, WithFences(Alone(engine.run(), program), kFence));
+  ASSIGN_OR_RETURN(CompiledRun run, WithFences(RunOfOneProgram(engine.run(), program), kFence));
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> fenced,
                    Engine::Create(std::move(run), &engine.backend(), engine.options()));
   RETURN_IF_ERROR(CopyStates(engine, *fenced));

@@ -225,11 +225,11 @@ TEST_P(RankPartsTest, NestedSplitsOverThreeAxes) {
     program.mesh = mesh;
     RankRuleTable table(&program);
     for (const char* path : {"x", "copy"}) {
-      program.values[made.Value(path)].part = table.Enter(part);
+      program.values[made.Value(path)].part = table.FindOrAdd(part);
     }
     program.values[made.Value("copy")].packed = true;
     program.values[made.Value("sum_squares")].part =
-        table.Enter(PartRule{{}, {}, {}, MeshLayout({P(), P(), P()})});
+        table.FindOrAdd(PartRule{{}, {}, {}, MeshLayout({P(), P(), P()})});
     const ProgramValueId sum = made.AddValue("sum", {made.dtype, {}});
     made.InsertCollective(program.instructions.end_id(),
                           {.elements = 1, .dtype = made.dtype, .mesh_axes = {"a", "b", "c"}},

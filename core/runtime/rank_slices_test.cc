@@ -99,70 +99,76 @@ TEST_P(RankPartsTest, ZerosElsewhereMakeSumsOfParts) {
   }
 }
 
-// Members of 7 and 3 elements over 2 and 3 ranks: a gradient array is reduced to parts, each rank
-// updates its range of each member, and the result is gathered.
+// Returns the SGD update of a flat group of two members: "gradients" is reduced to parts, each rank
+// updates its range of each member, and the result is "gathered".
+PartsProgram FlatUpdate(const std::shared_ptr<const FlatGroup>& group, int ranks,
+                        const Backend& backend) {
+  Graph graph("test");
+  Tensor lr = graph.Input("lr", {DType::kF32, {}});
+  Tensor predicate = graph.Input("predicate", {DType::kU8, {}});
+  for (int member = 0; member < 2; ++member) {
+    const int64_t held = FlatRule{group, {0}, member}.LocalElements();
+    Tensor p = graph.Input(absl::StrCat("p", member), {DType::kF32, {held}});
+    Tensor g = graph.Input(absl::StrCat("g", member), {DType::kF32, {held}});
+    graph.SetOutput(absl::StrCat("new", member),
+                    SgdUpdate(p, g, {}, lr, lr, predicate, {}).parameter);
+  }
+  const int64_t part = group->part(), all = group->elements();
+  graph.SetOutput("x", Copy(graph.Input("gradients", {DType::kF32, {all}})));
+  PartsProgram made(graph, backend, ranks);
+  Program& program = made.program;
+  // The arrays: parameters before and after, gradients.
+  const TensorType part_type = {made.dtype, {part}}, all_type = {made.dtype, {all}};
+  const ProgramValueId stored = made.AddValue("stored", part_type);
+  const ProgramValueId reduced = made.AddValue("reduced", part_type);
+  const ProgramValueId updated = made.AddValue("updated", part_type);
+  const ProgramValueId gathered = made.AddValue("gathered", all_type);
+  RankRuleTable table(&program);
+  const auto lie_within = [&](absl::string_view path, ProgramValueId array, int member) {
+    ProgramValue& value = program.values[made.Value(path)];
+    value.buffer = program.values[array].buffer;
+    value.within = array;
+    value.flat = table.FindOrAdd(FlatRule{group, {0}, member});
+  };
+  for (int member = 0; member < 2; ++member) {
+    lie_within(absl::StrCat("p", member), stored, member);
+    lie_within(absl::StrCat("g", member), reduced, member);
+    const Instruction& update = program.instructions[InstructionId(member)];
+    lie_within(program.value(update.outputs[0]).path, updated, member);
+  }
+  const ProgramValueId gradients = made.Value("gradients");
+  program.inputs = {{"stored", stored},
+                    {"gradients", gradients},
+                    {"lr", made.Value("lr")},
+                    {"predicate", made.Value("predicate")}};
+  program.outputs.push_back({"gathered", gathered});
+  const auto communicate = [&](CollectiveOperation operation, InstructionId position,
+                               ProgramValueId from, ProgramValueId to, const char* stream) {
+    made.InsertCollective(
+        position,
+        {.operation = operation, .elements = all, .dtype = made.dtype, .mesh_axes = {"data"}}, from,
+        to, stream);
+  };
+  communicate(CollectiveOperation::kAllGather, program.instructions.end_id(), updated, gathered,
+              "parameters");
+  communicate(CollectiveOperation::kReduceScatter, InstructionId(0), gradients, reduced,
+              "gradients");
+  return made;
+}
+
+// Members of 7 and 3 elements over 2 and 3 ranks.
 TEST_P(RankPartsTest, MembersOfAFlatGroupAreUpdatedByRange) {
   constexpr int64_t kFirst = 7, kSecond = 3;
   for (const int ranks : {2, 3}) {
     OnRanks(ranks, [&](comm::World& rank) -> absl::Status {
       const auto group =
           std::make_shared<const FlatGroup>(*FlatGroup::Create({{{kFirst}}, {{kSecond}}}, ranks));
-      const int64_t part = group->part(), all = group->elements();
       RankRun run(Make());
-      Graph graph("test");
-      Tensor lr = graph.Input("lr", {DType::kF32, {}});
-      Tensor predicate = graph.Input("predicate", {DType::kU8, {}});
-      for (int member = 0; member < 2; ++member) {
-        const int64_t held = FlatRule{group, {0}, member}.LocalElements();
-        Tensor p = graph.Input(absl::StrCat("p", member), {DType::kF32, {held}});
-        Tensor g = graph.Input(absl::StrCat("g", member), {DType::kF32, {held}});
-        graph.SetOutput(absl::StrCat("new", member),
-                        SgdUpdate(p, g, {}, lr, lr, predicate, {}).parameter);
-      }
-      graph.SetOutput("x", Copy(graph.Input("gradients", {DType::kF32, {all}})));
-      PartsProgram made(graph, *run.backend, ranks);
-      Program& program = made.program;
-      // The arrays: parameters before and after, gradients.
-      const TensorType part_type = {made.dtype, {part}}, all_type = {made.dtype, {all}};
-      const ProgramValueId stored = made.AddValue("stored", part_type);
-      const ProgramValueId reduced = made.AddValue("reduced", part_type);
-      const ProgramValueId updated = made.AddValue("updated", part_type);
-      const ProgramValueId gathered = made.AddValue("gathered", all_type);
-      RankRuleTable table(&program);
-      const auto lie_within = [&](absl::string_view path, ProgramValueId array, int member) {
-        ProgramValue& value = program.values[made.Value(path)];
-        value.buffer = program.values[array].buffer;
-        value.within = array;
-        value.flat = table.Enter(FlatRule{group, {0}, member});
-      };
-      for (int member = 0; member < 2; ++member) {
-        lie_within(absl::StrCat("p", member), stored, member);
-        lie_within(absl::StrCat("g", member), reduced, member);
-        const Instruction& update = program.instructions[InstructionId(member)];
-        lie_within(program.value(update.outputs[0]).path, updated, member);
-      }
-      const ProgramValueId gradients = made.Value("gradients");
-      program.inputs = {{"stored", stored},
-                        {"gradients", gradients},
-                        {"lr", made.Value("lr")},
-                        {"predicate", made.Value("predicate")}};
-      program.outputs.push_back({"gathered", gathered});
-      made.InsertCollective(program.instructions.end_id(),
-                            {.operation = CollectiveOperation::kAllGather,
-                             .elements = all,
-                             .dtype = made.dtype,
-                             .mesh_axes = {"data"}},
-                            updated, gathered, "parameters");
-      made.InsertCollective(InstructionId(0),
-                            {.operation = CollectiveOperation::kReduceScatter,
-                             .elements = all,
-                             .dtype = made.dtype,
-                             .mesh_axes = {"data"}},
-                            gradients, reduced, "gradients");
-      RETURN_IF_ERROR(run.Prepare(rank, program.mesh, made));
+      PartsProgram made = FlatUpdate(group, ranks, *run.backend);
+      RETURN_IF_ERROR(run.Prepare(rank, made.program.mesh, made));
       const auto set = [&](Engine& engine) {
-        RETURN_IF_ERROR(
-            run.Set(engine, "stored", [&](int64_t i) { return Element(rank.rank() * part + i); }));
+        RETURN_IF_ERROR(run.Set(
+            engine, "stored", [&](int64_t i) { return Element(rank.rank() * group->part() + i); }));
         RETURN_IF_ERROR(run.Set(engine, "gradients",
                                 [&](int64_t i) { return Element(30 + i) * (1 + rank.rank()); }));
         RETURN_IF_ERROR(run.Set(engine, "lr", [](int64_t) { return 0.5; }));
@@ -173,7 +179,7 @@ TEST_P(RankPartsTest, MembersOfAFlatGroupAreUpdatedByRange) {
       // 0.5 is also the gradient's scale.
       const double share = 0.25 * ranks * (ranks + 1) / 2;
       const auto expected = [&](int64_t i) { return Element(i) - share * Element(30 + i); };
-      std::vector<double> values(all);
+      std::vector<double> values(group->elements());
       RETURN_IF_ERROR(run.engine->ReadOutput("test", "gathered", absl::MakeSpan(values)));
       values.resize(kFirst + kSecond);  // padding comes last
       RETURN_IF_ERROR(ExpectValues("gathered", values, expected, tolerance()));

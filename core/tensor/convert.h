@@ -7,11 +7,13 @@
 #define TESSERA_CORE_TENSOR_CONVERT_H_
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
+#include "absl/types/span.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
@@ -68,6 +70,14 @@ To Convert(From value) {
   } else {
     return static_cast<To>(value);
   }
+}
+
+// Converts to.size() elements of a dtype.
+inline void ToDoubles(DType dtype, const void* elements, absl::Span<double> to) {
+  WithElementType(dtype, [&](auto element) {
+    const auto* const from = static_cast<const decltype(element)*>(elements);
+    for (size_t i = 0; i < to.size(); ++i) to[i] = Convert<double>(from[i]);
+  });
 }
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 #include "core/graph/attributes_proto.h"
 #include "core/ops/ops.h"
 #include "core/plan/check.h"
-#include "core/plan/rewrite/precision.h"
+#include "core/plan/rewrite/precision_choice.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "strategies/api/status_codes.h"
 
 namespace tessera::strategy {
 namespace {
@@ -17,44 +18,6 @@ TesseraSink SinkOf(std::string* text) {
   return {sizeof(TesseraSink), text, [](void* state, const char* data, size_t size) {
             static_cast<std::string*>(state)->assign(data, size);
           }};
-}
-
-absl::Status ToStatus(int32_t code, const std::string& message) {
-  switch (code) {
-    case TESSERA_OK:
-      return absl::OkStatus();
-    case TESSERA_INVALID:
-      return absl::InvalidArgumentError(message);
-    case TESSERA_NOT_FOUND:
-      return absl::NotFoundError(message);
-    case TESSERA_INFEASIBLE:
-      return absl::ResourceExhaustedError(message);
-    case TESSERA_CANCELLED:
-      return absl::CancelledError(message);
-    case TESSERA_UNSUPPORTED:
-      return absl::UnimplementedError(message);
-    default:
-      return absl::InternalError(message);
-  }
-}
-
-int32_t ToCode(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return TESSERA_OK;
-    case absl::StatusCode::kInvalidArgument:
-      return TESSERA_INVALID;
-    case absl::StatusCode::kNotFound:
-      return TESSERA_NOT_FOUND;
-    case absl::StatusCode::kResourceExhausted:
-      return TESSERA_INFEASIBLE;
-    case absl::StatusCode::kCancelled:
-      return TESSERA_CANCELLED;
-    case absl::StatusCode::kUnimplemented:
-      return TESSERA_UNSUPPORTED;
-    default:
-      return TESSERA_INTERNAL;
-  }
 }
 
 void Put(const TesseraSink* sink, absl::string_view bytes) {
@@ -204,7 +167,7 @@ absl::StatusOr<std::string> Host::Call(TesseraService service, TesseraContext* c
   std::string result;
   const TesseraSink sink = SinkOf(&result);
   const int32_t code = service(&host_, context, request.data(), request.size(), &sink);
-  if (code != TESSERA_OK) return ToStatus(code, result);
+  if (code != TESSERA_OK) return absl::Status(ToStatusCode(code), result);
   return result;
 }
 
@@ -231,7 +194,7 @@ absl::StatusOr<TesseraContext*> Host::OpenContext(int64_t batch, int64_t sequenc
   const TesseraSink sink = SinkOf(&message);
   TesseraContext* context = nullptr;
   const int32_t code = host_.open_context(&host_, bytes.data(), bytes.size(), &context, &sink);
-  if (code != TESSERA_OK) return ToStatus(code, message);
+  if (code != TESSERA_OK) return absl::Status(ToStatusCode(code), message);
   return context;
 }
 

@@ -19,6 +19,7 @@
 #include "core/status/status_macros.h"
 #include "strategies/conformance/check_checkpoints.h"
 #include "strategies/conformance/check_estimate.h"
+#include "strategies/conformance/compare_training.h"
 #include "strategies/conformance/plain_plans.h"
 #include "strategies/conformance/rank_training.h"
 #include "strategies/conformance/small_models.h"
@@ -98,91 +99,93 @@ class Checker {
     return alone;
   }
 
-  absl::Status Failure(int ranks, absl::string_view what) const {
+  // Returns an error of the strategy on so many ranks.
+  absl::Status Error(int ranks, absl::string_view what) const {
     return absl::InternalError(
         absl::StrCat(plugin_.name(), " [", absl::StrJoin(checks_.options, ","), "], ", model_, ", ",
                      ranks, ranks == 1 ? " rank: " : " ranks: ", what));
   }
-  absl::Status Failed(int ranks, absl::string_view check, const absl::Status& status) const {
-    return Failure(ranks, absl::StrCat(check, ": ", status.message()));
+  // Returns the error of a check.
+  absl::Status CheckError(int ranks, absl::string_view check, const absl::Status& status) const {
+    return Error(ranks, absl::StrCat(check, ": ", status.message()));
   }
 
-  void Say(int ranks, absl::string_view what) const {
+  void ReportProgress(int ranks, absl::string_view what) const {
     if (checks_.progress == nullptr) return;
     checks_.progress(absl::StrCat(model_, ", ", ranks, ranks == 1 ? " rank: " : " ranks: ", what));
   }
 
   absl::Status CheckRanks(int ranks, const std::vector<OnOneProcess>& alone,
                           const std::vector<OnOneProcess>& alone_on_cpu, bool* suits) {
-    Say(ranks, "planning");
+    ReportProgress(ranks, "planning");
     run_.backend = [] { return MakeReferenceBackend(); };
     const absl::StatusOr<Planned> planned = planner_.PlanFor(ranks, *run_.backend());
     if (absl::IsInvalidArgument(planned.status())) {
       refusal_ = planned.status();
       return absl::OkStatus();
     }
-    if (!planned.ok()) return Failed(ranks, "planning", planned.status());
+    if (!planned.ok()) return CheckError(ranks, "planning", planned.status());
     if (later_.ranks <= 1) later_ = {ranks, *planned};
     *suits = true;
     const absl::Status same = planner_.CheckSame(*planned, ranks, *run_.backend(), 1,
                                                  ", when RANK and the like say that it is rank 1");
-    if (!same.ok()) return Failed(ranks, "planning again", same);
-    Say(ranks, "memory limits");
+    if (!same.ok()) return CheckError(ranks, "planning again", same);
+    ReportProgress(ranks, "memory limits");
     const absl::Status limits = planner_.CheckMemoryLimits(ranks, *run_.backend());
-    if (!limits.ok()) return Failed(ranks, "memory limits", limits);
-    Say(ranks, "the same training as one process");
+    if (!limits.ok()) return CheckError(ranks, "memory limits", limits);
+    ReportProgress(ranks, "the same training as one process");
     ASSIGN_OR_RETURN(const TrainingResult result,
                      TrainAs(alone, *planned, ranks, kReferenceTolerance));
     const absl::Status estimate = CheckEstimate(planned->estimate, planned->of_host);
-    if (!estimate.ok()) return Failure(ranks, estimate.message());
+    if (!estimate.ok()) return Error(ranks, estimate.message());
     RETURN_IF_ERROR(CheckCounted(planned->estimate, result, ranks));
-    Say(ranks, "the same bits again, and memory as planned");
+    ReportProgress(ranks, "the same bits again, and memory as planned");
     run_.delays = 11;
     run_.check_memory = true;
     const absl::StatusOr<TrainingResult> again = Train(run_, planned->plan, ranks);
     run_.delays = 5;
     run_.check_memory = false;
-    if (!again.ok()) return Failed(ranks, "memory", again.status());
+    if (!again.ok()) return CheckError(ranks, "memory", again.status());
     if (again->outputs != result.outputs || again->states != result.states ||
         again->others != result.others) {
-      return Failure(ranks, "a second run, with other delays, gives other bits");
+      return Error(ranks, "a second run, with other delays, gives other bits");
     }
     run_.backend = [] { return MakeCpuBackend(1); };
     ASSIGN_OR_RETURN(const TrainingResult on_cpu,
                      TrainAs(alone_on_cpu, *planned, ranks, kCpuTolerance));
     if (ranks != 2) return absl::OkStatus();
     for (const char* backend : {"shm", "tcp"}) {
-      Say(ranks, absl::StrCat("the same bits on processes over ", backend));
+      ReportProgress(ranks, absl::StrCat("the same bits on processes over ", backend));
       const absl::Status same = TrainOnProcesses(run_, planned->plan, ranks, backend, on_cpu);
-      if (!same.ok()) return Failed(ranks, absl::StrCat("on processes over ", backend), same);
+      if (!same.ok()) return CheckError(ranks, absl::StrCat("on processes over ", backend), same);
     }
-    Say(ranks, "checkpoints that other ranks and strategies continue");
-    return Checkpoints(*planned);
+    ReportProgress(ranks, "checkpoints that other ranks and strategies continue");
+    return CheckCheckpoints(*planned);
   }
 
   absl::StatusOr<TrainingResult> TrainAs(const std::vector<OnOneProcess>& alone,
                                          const Planned& planned, int ranks, double tolerance) {
     absl::StatusOr<TrainingResult> result = Train(run_, planned.plan, ranks);
-    if (!result.ok()) return Failed(ranks, "training", result.status());
+    if (!result.ok()) return CheckError(ranks, "training", result.status());
     const bool lowers = LowersPrecision(planned.plan);
     if (lowers) tolerance = kLoweredTolerance;
     for (const OnOneProcess& expected : alone) {
-      const Difference difference = Differ(expected.result, *result, lowers, tolerance);
+      const Difference difference = LargestDifference(expected.result, *result, lowers, tolerance);
       if (difference.relative <= tolerance) continue;
       const std::string times =
           difference.factor == 0 ? ""
                                  : absl::StrCat("is ", difference.factor, " times as large, and ");
-      return Failure(ranks,
-                     absl::StrCat("training differs from ", expected.description, " in ",
-                                  difference.where, ", which ", times, "differs by ",
-                                  difference.relative, " of its norm; ", tolerance, " is allowed"));
+      return Error(ranks,
+                   absl::StrCat("training differs from ", expected.description, " in ",
+                                difference.where, ", which ", times, "differs by ",
+                                difference.relative, " of its norm; ", tolerance, " is allowed"));
     }
     return result;
   }
 
   // Returns the largest difference of the first step that has one.
-  Difference Differ(const TrainingResult& expected, const TrainingResult& result, bool lowers,
-                    double tolerance) const {
+  Difference LargestDifference(const TrainingResult& expected, const TrainingResult& result,
+                               bool lowers, double tolerance) const {
     if (run_.config.optimizer().kind() == "adamw")
       return CompareParameters(expected, result, lowers);
     return lowers ? CompareLowered(expected, result) : Compare(expected, result, tolerance);
@@ -203,15 +206,15 @@ class Checker {
           estimated[i].bytes_sent == result.traffic[i].bytes_sent) {
         continue;
       }
-      return Failure(ranks, absl::StrCat("its estimate says ", estimated[i].calls, " calls of ",
-                                         OperationName(i), " and ", estimated[i].bytes_sent,
-                                         " bytes sent; ", result.traffic[i].calls, " and ",
-                                         result.traffic[i].bytes_sent, " were counted"));
+      return Error(ranks, absl::StrCat("its estimate says ", estimated[i].calls, " calls of ",
+                                       OperationName(i), " and ", estimated[i].bytes_sent,
+                                       " bytes sent; ", result.traffic[i].calls, " and ",
+                                       result.traffic[i].bytes_sent, " were counted"));
     }
     if (estimate.peak_bytes() == result.peak_bytes) return absl::OkStatus();
-    return Failure(ranks, absl::StrCat("its estimate says ", estimate.peak_bytes(),
-                                       " bytes of memory at the peak; ", result.peak_bytes,
-                                       " were planned and used"));
+    return Error(ranks, absl::StrCat("its estimate says ", estimate.peak_bytes(),
+                                     " bytes of memory at the peak; ", result.peak_bytes,
+                                     " were planned and used"));
   }
 
   // Checks that a request that suits the options has the same Plan in an even and in an odd second,
@@ -219,7 +222,7 @@ class Checker {
   // second and ends in another shows neither, and is repeated a few times.
   absl::Status CheckLater() {
     if (later_.ranks == 0) return absl::OkStatus();
-    Say(later_.ranks, "the same Plan a second later");
+    ReportProgress(later_.ranks, "the same Plan a second later");
     run_.backend = [] { return MakeReferenceBackend(); };
     bool seen[2] = {false, false};
     int64_t second = 0;
@@ -230,7 +233,7 @@ class Checker {
       absl::SleepFor(absl::FromUnixSeconds(second) + kClockTick - absl::Now());
       const absl::Status same = planner_.CheckSame(later_.planned, later_.ranks, *run_.backend(), 0,
                                                    ", when the clock shows a later second");
-      if (!same.ok()) return Failed(later_.ranks, "planning again", same);
+      if (!same.ok()) return CheckError(later_.ranks, "planning again", same);
       if (absl::ToUnixSeconds(absl::Now()) == second) seen[second % 2] = true;
     }
     return absl::OkStatus();
@@ -238,7 +241,7 @@ class Checker {
 
   // Checks checkpoints of 2 ranks: of the strategy, continued under other Plans, and of another
   // Plan.
-  absl::Status Checkpoints(const Planned& planned) {
+  absl::Status CheckCheckpoints(const Planned& planned) {
     const double tolerance = LowersPrecision(planned.plan) ? kLoweredTolerance : kCpuTolerance;
     const auto continued = [&](int ranks, Plan plan) {
       FillInSettings(planner_.Settings(), plan);
@@ -249,7 +252,7 @@ class Checker {
     const auto check = [&](absl::string_view what, const ContinuedRun& first,
                            const ContinuedRun& second) {
       const absl::Status status = CheckContinued(run_, first, second, tolerance);
-      return status.ok() ? status : Failed(2, absl::StrCat("a checkpoint", what), status);
+      return status.ok() ? status : CheckError(2, absl::StrCat("a checkpoint", what), status);
     };
     RETURN_IF_ERROR(check(", continued by one process", own, continued(1, Plan())));
     RETURN_IF_ERROR(check(", continued by data parallel ranks", own,

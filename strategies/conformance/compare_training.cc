@@ -1,4 +1,5 @@
-// Compares the results of two runs.
+#include "strategies/conformance/compare_training.h"
+
 #include <cmath>
 #include <string>
 #include <vector>
@@ -7,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/status/check.h"
-#include "strategies/conformance/rank_training.h"
 
 namespace tessera {
 namespace {

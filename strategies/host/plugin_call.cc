@@ -9,6 +9,7 @@
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
 #include "core/train/record/plan_text.h"
+#include "strategies/api/status_codes.h"
 
 namespace tessera {
 namespace {
@@ -17,47 +18,11 @@ namespace {
 constexpr size_t kMaxResultBytes = size_t{1} << 30;
 constexpr size_t kMaxMessageBytes = 2000;
 
-int32_t ToCode(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return TESSERA_OK;
-    case absl::StatusCode::kInvalidArgument:
-      return TESSERA_INVALID;
-    case absl::StatusCode::kNotFound:
-      return TESSERA_NOT_FOUND;
-    case absl::StatusCode::kResourceExhausted:
-      return TESSERA_INFEASIBLE;
-    case absl::StatusCode::kCancelled:
-      return TESSERA_CANCELLED;
-    case absl::StatusCode::kUnimplemented:
-      return TESSERA_UNSUPPORTED;
-    default:
-      return TESSERA_INTERNAL;
-  }
-}
-
-absl::StatusCode ToStatusCode(int32_t code) {
-  switch (code) {
-    case TESSERA_INVALID:
-      return absl::StatusCode::kInvalidArgument;
-    case TESSERA_NOT_FOUND:
-      return absl::StatusCode::kNotFound;
-    case TESSERA_INFEASIBLE:
-      return absl::StatusCode::kResourceExhausted;
-    case TESSERA_CANCELLED:
-      return absl::StatusCode::kCancelled;
-    case TESSERA_UNSUPPORTED:
-      return absl::StatusCode::kUnimplemented;
-    default:
-      return absl::StatusCode::kInternal;
-  }
-}
-
 int32_t PutResult(const absl::StatusOr<std::string>& result, const TesseraSink* sink) {
   const absl::string_view text =
       result.ok() ? absl::string_view(*result) : result.status().message();
   if (sink != nullptr && sink->put != nullptr) sink->put(sink->state, text.data(), text.size());
-  return ToCode(result.status());
+  return strategy::ToCode(result.status());
 }
 
 // Returns the call to which a host belongs: plugins pass the host to each of its functions, and its
@@ -220,7 +185,7 @@ absl::StatusOr<std::string> PluginCall::Run(const Plugin& plugin, TesseraStrateg
   if (code != TESSERA_OK) {
     const std::string message = OneLine(result.bytes);
     return error(
-        ToStatusCode(code),
+        strategy::ToStatusCode(code),
         message.empty() ? absl::StrCat("failed with code ", code, " and no message") : message);
   }
   if (result.too_long) {

@@ -13,6 +13,7 @@
 #include "core/plan/testing/completion.h"
 #include "google/protobuf/message.h"
 #include "gtest/gtest.h"
+#include "strategies/conformance/compare_training.h"
 #include "tests/plans/small_runs.h"
 
 namespace tessera {

@@ -8,6 +8,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
+#include "strategies/conformance/compare_training.h"
 #include "strategies/conformance/rank_training.h"
 
 namespace tessera {

@@ -16,6 +16,7 @@
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
+#include "strategies/conformance/compare_training.h"
 #include "strategies/conformance/rank_training.h"
 #include "tests/plans/small_runs.h"
 

@@ -4,6 +4,7 @@
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
+#include "strategies/conformance/compare_training.h"
 #include "tests/plans/small_runs.h"
 
 namespace tessera {

@@ -2,6 +2,7 @@
 
 #include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
+#include "strategies/conformance/compare_training.h"
 
 namespace tessera {
 void ExpectSame(const TrainingRun& run, const Plan& plan, const std::vector<int>& ranks,

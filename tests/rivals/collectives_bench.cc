@@ -149,19 +149,24 @@ class Bench {
       seconds[1].push_back(Time(bytes, theirs));
       seconds[2].push_back(Time(bytes, mpi));
     }
-    const double a = Median(seconds[0]), b = Median(seconds[1]), c = Median(seconds[2]);
-    if (world_->rank() == 0) {
-      std::printf("%-15s %9ld | %10.1f %10.1f %10.1f | %11.2f %11.2f |",
-                  OperationName(operation).data(), static_cast<long>(count * 4), a * 1e6, b * 1e6,
-                  c * 1e6, b / a, c / a);
-      if (has_bound) {
-        const auto [low, high] = std::minmax_element(shares.begin(), shares.end());
-        std::printf(" %3.0f %% (%.0f to %.0f)", 100 * Median(shares), 100 * *low, 100 * *high);
-      }
-      std::printf("\n");
-      std::fflush(stdout);
-    }
+    if (world_->rank() == 0) PrintRow(operation, count * 4, seconds, shares);
     return absl::OkStatus();
+  }
+
+  // `seconds` are those of our operation, of Gloo's and of MPI's, by round; `shares`, of our time,
+  // are those that memory takes, or empty.
+  static void PrintRow(Operation operation, int64_t bytes, const std::vector<double> (&seconds)[3],
+                       const std::vector<double>& shares) {
+    const double a = Median(seconds[0]), b = Median(seconds[1]), c = Median(seconds[2]);
+    std::printf("%-15s %9ld | %10.1f %10.1f %10.1f | %11.2f %11.2f |",
+                OperationName(operation).data(), static_cast<long>(bytes), a * 1e6, b * 1e6,
+                c * 1e6, b / a, c / a);
+    if (!shares.empty()) {
+      const auto [low, high] = std::minmax_element(shares.begin(), shares.end());
+      std::printf(" %3.0f %% (%.0f to %.0f)", 100 * Median(shares), 100 * *low, 100 * *high);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
   }
 
   World* const world_;

@@ -11,6 +11,7 @@
 #include "core/kernels/reference/backend.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
+#include "strategies/conformance/compare_training.h"
 #include "strategies/conformance/small_models.h"
 #include "strategies/host/option_values.h"
 #include "strategies/host/plan_with.h"

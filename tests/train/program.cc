@@ -192,12 +192,37 @@ std::vector<std::string> Checkpoints(const std::string& run_folder) {
   return names;
 }
 
+std::string CheckpointName(int64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step_" + std::string(8 - digits.size(), '0') + digits;
+}
+
 std::map<std::string, std::string> FilesIn(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     files[entry.path().filename().string()] = ReadFile(entry.path().string());
   }
   return files;
+}
+
+std::map<std::string, std::string> CheckpointFiles(const std::string& run_folder, int64_t step) {
+  return FilesIn(run_folder + "/checkpoints/" + CheckpointName(step));
+}
+
+std::map<std::string, std::string> FilesOfUnbrokenRun(int64_t steps,
+                                                      const std::vector<std::string>& flags) {
+  const std::string folder = NewFolder();
+  std::vector<std::string> all = Tiny(flags);
+  all.insert(all.end(), {"--out=" + folder, "--steps=" + std::to_string(steps)});
+  const Result result = RunProgram(GptProgram(), all);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return CheckpointFiles(folder, steps);
+}
+
+void ExpectStepsTo(int64_t last, const std::string& run_folder) {
+  const std::vector<nlohmann::json> metrics = Metrics(run_folder);
+  ASSERT_EQ(metrics.size(), last);
+  for (int64_t i = 0; i < last; ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
 }
 
 }  // namespace tessera

@@ -87,8 +87,19 @@ std::vector<nlohmann::json> Metrics(const std::string& run_folder);
 // The names of a run's checkpoints, "step_00000010", ..., newest first.
 std::vector<std::string> Checkpoints(const std::string& run_folder);
 
+// Returns "step_00000010".
+std::string CheckpointName(int64_t step);
+
 // The contents of the files in a folder, by name.
 std::map<std::string, std::string> FilesIn(const std::string& folder);
+// The same of a run's checkpoint.
+std::map<std::string, std::string> CheckpointFiles(const std::string& run_folder, int64_t step);
+// The files of the last checkpoint of an uninterrupted run of `steps` steps with Tiny(flags).
+std::map<std::string, std::string> FilesOfUnbrokenRun(int64_t steps,
+                                                      const std::vector<std::string>& flags);
+
+// Expects that the metrics have every step up to `last` once.
+void ExpectStepsTo(int64_t last, const std::string& run_folder);
 
 }  // namespace tessera
 

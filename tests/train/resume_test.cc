@@ -1,16 +1,13 @@
-// Checks runs that are resumed after they were killed, interrupted or finished, from a run folder
-// or from one checkpoint.
+// Checks runs that are resumed after they were killed or finished, from a run folder or from one
+// checkpoint.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -26,29 +23,6 @@ using ::testing::Not;
 
 namespace fs = std::filesystem;
 
-std::string Name(int64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step_" + std::string(8 - digits.size(), '0') + digits;
-}
-
-// Returns the files of the last checkpoint of an uninterrupted run of `steps` steps.
-std::map<std::string, std::string> WithoutAStop(int64_t steps,
-                                                const std::vector<std::string>& more) {
-  const std::string folder = NewFolder();
-  std::vector<std::string> flags = more;
-  flags.insert(flags.end(), {"--out=" + folder, "--steps=" + std::to_string(steps)});
-  const Result result = RunProgram(GptProgram(), Tiny(flags));
-  EXPECT_EQ(result.code, 0) << result.err;
-  return FilesIn(folder + "/checkpoints/" + Name(steps));
-}
-
-// Expects that the metrics have every step up to `last` once.
-void ExpectStepsTo(int64_t last, const std::string& folder) {
-  const std::vector<nlohmann::json> metrics = Metrics(folder);
-  ASSERT_EQ(metrics.size(), last);
-  for (int64_t i = 0; i < last; ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
-}
-
 TEST(ResumeTest, TwentyStepsAreTenAndTen) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=10"})).code, 0);
@@ -56,7 +30,7 @@ TEST(ResumeTest, TwentyStepsAreTenAndTen) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("note: overridden: steps 10 -> 20\n"));
   EXPECT_THAT(result.out, HasSubstr("going on from step 10, "));
-  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), WithoutAStop(20, {}));
+  EXPECT_EQ(CheckpointFiles(folder, 20), FilesOfUnbrokenRun(20, {}));
   ExpectStepsTo(20, folder);
 }
 
@@ -71,10 +45,10 @@ TEST(ResumeTest, SlicesAreThoseOfTheCheckpointUnlessAPlanIsNamed) {
   ASSERT_EQ(result.code, 0) << result.err;
   result = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=20"});
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), WithoutAStop(20, {sliced}));
+  EXPECT_EQ(CheckpointFiles(folder, 20), FilesOfUnbrokenRun(20, {sliced}));
   result = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=30", none});
   ASSERT_EQ(result.code, 0) << result.err;
-  const auto files = FilesIn(folder + "/checkpoints/" + Name(30)), alone = WithoutAStop(30, {});
+  const auto files = CheckpointFiles(folder, 30), alone = FilesOfUnbrokenRun(30, {});
   EXPECT_THAT(files.at("plan.textproto"), Not(HasSubstr("slice {")));
   EXPECT_EQ(files.at("plan.textproto"), alone.at("plan.textproto"));
   ExpectStepsTo(30, folder);
@@ -98,56 +72,8 @@ TEST(ResumeTest, AKilledRunGoesOnBitForBit) {
   const Result result =
       RunProgram(GptProgram(), {"--resume=" + folder, "--steps=" + std::to_string(steps)});
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(steps)), WithoutAStop(steps, common));
+  EXPECT_EQ(CheckpointFiles(folder, steps), FilesOfUnbrokenRun(steps, common));
   ExpectStepsTo(steps, folder);
-}
-
-TEST(ResumeTest, CtrlCSavesAndSaysHowToGoOn) {
-  for (int signal : {SIGINT, SIGTERM}) {
-    const std::string folder = NewFolder() + "/a folder";
-    RunningProgram running(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000"}));
-    ASSERT_TRUE(running.WaitFor([&] {
-      return running.Out().find("step       1/1000000") != std::string::npos;
-    })) << running.Err();
-    running.Signal(signal);
-    const Result stopped = running.Wait();
-    EXPECT_EQ(stopped.code, 128 + signal);
-    EXPECT_THAT(stopped.err, HasSubstr("another signal, a second later, stops at once"));
-    const size_t command_at = stopped.out.find("go on with\n  ");
-    ASSERT_NE(command_at, std::string::npos) << stopped.out;
-    std::string command = stopped.out.substr(command_at + 13);
-    command.resize(command.find('\n'));
-
-    const std::vector<std::string> checkpoints = Checkpoints(folder);
-    ASSERT_EQ(checkpoints.size(), 1);
-    const int64_t step = std::stoll(checkpoints[0].substr(5));
-    EXPECT_GE(step, 1);
-    ExpectStepsTo(step, folder);
-    const Result result = Shell(command + " --steps=" + std::to_string(step + 3));
-    ASSERT_EQ(result.code, 0) << command << "\n" << result.err;
-    EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(step + 3)), WithoutAStop(step + 3, {}));
-  }
-}
-
-TEST(ResumeTest, ASecondCtrlCEndsAtOnce) {
-  const std::string folder = NewFolder();
-  // One step of this takes long.
-  RunningProgram running(GptProgram(),
-                         Tiny({"--out=" + folder, "--device=reference", "--batch=32768"}));
-  ASSERT_TRUE(running.WaitFor([&] { return fs::exists(folder + "/metrics.jsonl"); }));
-  // The file is made before the step begins; a signal in between ends the run before any step.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  running.Signal(SIGINT);
-  ASSERT_TRUE(running.WaitFor([&] { return running.Err().find("stopping") != std::string::npos; }));
-  running.Signal(SIGINT);  // a copy of the first
-  std::this_thread::sleep_for(std::chrono::milliseconds(1010));
-  siginfo_t ended = {};
-  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(running.pid()), &ended, WEXITED | WNOHANG | WNOWAIT),
-            0);
-  EXPECT_EQ(ended.si_pid, 0) << "the copy has ended it";
-  running.Signal(SIGINT);
-  EXPECT_EQ(running.Wait().code, 130);
-  EXPECT_THAT(Checkpoints(folder), ElementsAre());
 }
 
 TEST(ResumeTest, TheSameCommandCanBeQueuedAgain) {
@@ -167,8 +93,8 @@ TEST(ResumeTest, TheSameCommandCanBeQueuedAgain) {
   const Result ended = RunProgram(GptProgram(), again);
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("note: --requeue: the run goes on in " + folder));
-  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(std::stoll(step) + 3)),
-            WithoutAStop(std::stoll(step) + 3, {"--save_every=1000"}));
+  EXPECT_EQ(CheckpointFiles(folder, std::stoll(step) + 3),
+            FilesOfUnbrokenRun(std::stoll(step) + 3, {"--save_every=1000"}));
   const Result done = RunProgram(GptProgram(), again);
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("nothing is left to do"));
@@ -212,10 +138,11 @@ TEST(ResumeTest, ACheckpointBeginsANewRunAndTheOldOneStays) {
   const std::string folder = NewFolder();
   const std::string old_run = folder + "/old";
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + old_run, "--save_every=10"})).code, 0);
-  const std::string checkpoint = old_run + "/checkpoints/" + Name(10);
+  const std::string checkpoint = old_run + "/checkpoints/" + CheckpointName(10);
   RunOptions options;
   options.environment["BUILD_WORKING_DIRECTORY"] = folder;
-  const Result result = RunProgram(GptProgram(), {"--resume=old/checkpoints/" + Name(10)}, options);
+  const Result result =
+      RunProgram(GptProgram(), {"--resume=old/checkpoints/" + CheckpointName(10)}, options);
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("run folder: " + folder + "/runs/gpt-"));
   ExpectStepsTo(20, old_run);
@@ -239,7 +166,8 @@ TEST(ResumeTest, ACheckpointBeginsANewRunAndTheOldOneStays) {
 TEST(ResumeTest, ADamagedCheckpointIsPassedOver) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--save_every=10"})).code, 0);
-  const std::string damaged = folder + "/checkpoints/" + Name(20) + "/parameters.safetensors";
+  const std::string damaged =
+      folder + "/checkpoints/" + CheckpointName(20) + "/parameters.safetensors";
   std::string bytes = ReadFile(damaged);
   bytes[bytes.size() - 5] ^= 1;
   WriteFile(damaged, bytes);
@@ -247,7 +175,7 @@ TEST(ResumeTest, ADamagedCheckpointIsPassedOver) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("note: passed over: "));
   EXPECT_THAT(result.out, HasSubstr("going on from step 10, "));
-  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), WithoutAStop(20, {"--save_every=10"}));
+  EXPECT_EQ(CheckpointFiles(folder, 20), FilesOfUnbrokenRun(20, {"--save_every=10"}));
   ExpectStepsTo(20, folder);
 }
 
@@ -257,16 +185,17 @@ TEST(ResumeTest, ADamagedCheckpointAfterTheNamedOneIsRenamed) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--save_every=10"})).code, 0);
   const std::string checkpoints = folder + "/checkpoints/";
-  const std::string damaged = checkpoints + Name(20) + "/parameters.safetensors";
+  const std::string damaged = checkpoints + CheckpointName(20) + "/parameters.safetensors";
   std::string bytes = ReadFile(damaged);
   bytes[bytes.size() - 5] ^= 1;  // which only a checksum shows
   WriteFile(damaged, bytes);
-  const Result result = RunProgram(
-      GptProgram(), {"--resume=" + checkpoints + Name(10), "--out=" + folder, "--steps=15"});
+  const Result result = RunProgram(GptProgram(), {"--resume=" + checkpoints + CheckpointName(10),
+                                                  "--out=" + folder, "--steps=15"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("note: the damaged checkpoint step_00000020 is now called " +
                                     checkpoints + "damaged-step_00000020, "));
-  EXPECT_THAT(Checkpoints(folder), ElementsAre(Name(15), Name(10), "damaged-" + Name(20)));
+  EXPECT_THAT(Checkpoints(folder),
+              ElementsAre(CheckpointName(15), CheckpointName(10), "damaged-" + CheckpointName(20)));
 }
 
 TEST(ResumeTest, ARunThatIsDoneHasNothingToDo) {
@@ -313,13 +242,13 @@ TEST(ResumeTest, AResumedRunClosesTheCheckpointThatItStartedFrom) {
   RunningProgram running(GptProgram(), {"--resume=" + folder, "--steps=1000000", "--save_every=10",
                                         "--set=keep_checkpoints=1"});
   ASSERT_TRUE(running.WaitFor([&] {
-    return !Checkpoints(folder).empty() && Checkpoints(folder)[0] != Name(10);
+    return !Checkpoints(folder).empty() && Checkpoints(folder)[0] != CheckpointName(10);
   })) << running.Err();
   // A save opens the manifests of older checkpoints for a moment, and the folder that it removes.
   EXPECT_TRUE(running.WaitFor([&] {
     const std::vector<std::string> open = running.OpenFiles();
     return std::none_of(open.begin(), open.end(), [](const std::string& file) {
-      return file.find(Name(10) + "/") != std::string::npos;
+      return file.find(CheckpointName(10) + "/") != std::string::npos;
     });
   }));
 }
@@ -328,7 +257,7 @@ TEST(ResumeTest, AResumedRunClosesTheCheckpointThatItStartedFrom) {
 TEST(ResumeTest, AResumeTakesTheLockBeforeItChoosesACheckpoint) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder})).code, 0);
-  fs::remove(folder + "/checkpoints/" + Name(20) + "/manifest.json");
+  fs::remove(folder + "/checkpoints/" + CheckpointName(20) + "/manifest.json");
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
   const Result result = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=30"});
@@ -359,41 +288,10 @@ TEST(ResumeTest, KeepsAsManyCheckpointsAsAreAskedFor) {
   EXPECT_EQ(Checkpoints(folder).size(), 4);
 }
 
-TEST(ResumeTest, CtrlCInTheLastEvaluationIsNoSuccess) {
-  const std::string folder = NewFolder();
-  WriteFile(folder + "/long.txt", std::string(4 << 20, 'x'));
-  RunningProgram running(GptProgram(), Tiny({"--out=" + folder + "/run", "--steps=1", "--batch=1",
-                                             "--data=" + folder + "/long.txt",
-                                             "--set=eval_batches=0", "--device=reference"}));
-  ASSERT_TRUE(running.WaitFor([&] { return running.Out().find("step 1/1 ") != std::string::npos; }))
-      << running.Out();
-  running.Signal(SIGINT);
-  const Result result = running.Wait();
-  EXPECT_EQ(result.code, 130) << result.out;
-  EXPECT_THAT(result.out, HasSubstr("stopped in the evaluation after step 1, the last; evaluate"));
-  EXPECT_THAT(result.out, HasSubstr("--mode=evaluate\n"));
-  EXPECT_FALSE(Metrics(folder + "/run").back().contains("eval_loss"));
-  EXPECT_THAT(Checkpoints(folder + "/run"), ElementsAre(Name(1)));
-}
-
-TEST(ResumeTest, CtrlCInTheLastSampleIsNoSuccess) {
-  const std::string folder = NewFolder();
-  RunningProgram running(GptProgram(), Tiny({"--out=" + folder + "/run", "--steps=1",
-                                             "--sample_tokens=1000000000", "--prompt=L"}));
-  ASSERT_TRUE(running.WaitFor([&] {
-    return running.Out().find("--- sample") != std::string::npos;
-  })) << running.Out();
-  running.Signal(SIGINT);
-  const Result result = running.Wait();
-  EXPECT_EQ(result.code, 130) << result.out;
-  EXPECT_THAT(result.out, HasSubstr("\nrun folder: "));
-  EXPECT_THAT(Checkpoints(folder + "/run"), ElementsAre(Name(1)));
-}
-
 TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--save_every=10"})).code, 0);
-  const auto before = FilesIn(folder + "/checkpoints/" + Name(20));
+  const auto before = CheckpointFiles(folder, 20);
   const Result evaluated = RunProgram(GptProgram(), {"--resume=" + folder, "--mode=evaluate"});
   EXPECT_EQ(evaluated.code, 0) << evaluated.err;
   char expected[64];
@@ -414,12 +312,13 @@ TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
   EXPECT_THAT(RunProgram(GptProgram(), other_seed).out, Not(HasSubstr(sampled.out)));
 
   // A single checkpoint can be resumed as well, also one on another device.
-  const Result older = RunProgram(GptProgram(), {"--resume=" + folder + "/checkpoints/" + Name(10),
-                                                 "--mode=evaluate", "--device=reference"});
+  const Result older =
+      RunProgram(GptProgram(), {"--resume=" + folder + "/checkpoints/" + CheckpointName(10),
+                                "--mode=evaluate", "--device=reference"});
   EXPECT_EQ(older.code, 0) << older.err;
   EXPECT_THAT(older.out, HasSubstr("step 10: eval_loss "));
   EXPECT_THAT(older.out, HasSubstr("note: the checkpoint holds f32, this device keeps f64"));
-  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), before);
+  EXPECT_EQ(CheckpointFiles(folder, 20), before);
   ExpectStepsTo(20, folder);
 }
 

@@ -140,70 +140,29 @@ class Runner {
   // Returns the number of wrong elements, summed over all ranks.
   absl::StatusOr<int64_t> CountWrong(Operation operation, int64_t count, bool in_place) {
     ++checks_;
-    const int ranks = group_.size();
-    const int rank = group_.rank();
-    const int64_t part = count / ranks;
+    const int64_t part = count / group_.size(), own = group_.rank() * part;
     const bool gathers = operation == Operation::kAllGather;
-    int64_t wrong = 0;
+    const int64_t begin = gathers ? own : 0, length = gathers ? part : count;  // of the input
     WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
       T* const input = reinterpret_cast<T*>(host_copy_.data());
-      for (int64_t i = 0; i < (gathers ? part : count); ++i) {
-        input[i] = As<T>(Value(rank, (gathers ? rank * part : 0) + i, checks_));
+      for (int64_t i = 0; i < length; ++i) {
+        input[i] = As<T>(Value(group_.rank(), begin + i, checks_));
       }
       return 0;
     });
-    RETURN_IF_ERROR(world_.Copy(first_ + (gathers && in_place ? rank * part * size() : 0),
-                                host_copy_.data(), (gathers ? part : count) * size()));
+    RETURN_IF_ERROR(
+        world_.Copy(first_ + (in_place ? begin * size() : 0), host_copy_.data(), length * size()));
     RETURN_IF_ERROR(Once(operation, count, in_place));
     RETURN_IF_ERROR(world_.Copy(host_copy_.data(), in_place ? first_ : second_, count * size()));
+    const bool scatters = operation == Operation::kReduceScatter;
+    const char* const output = host_copy_.data() + (scatters && in_place ? own * size() : 0);
+    int64_t wrong = 0;
     WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
-      const auto sum = [&](int64_t i) {
-        int64_t total = Value(0, i, checks_);
-        for (int r = 1; r < ranks; ++r) {
-          const int64_t value = Value(r, i, checks_);
-          total = options_.reduction == Reduction::kSum ? total + value : std::max(total, value);
-        }
-        return total;
-      };
-      int64_t begin = 0, length = count;  // of the output
-      std::function<int64_t(int64_t)> expected = sum;
-      const char* output = host_copy_.data();
-      switch (operation) {
-        case Operation::kReduceScatter:
-          length = part;
-          if (in_place) output += rank * part * size();
-          expected = [&](int64_t i) { return sum(rank * part + i); };
-          break;
-        case Operation::kAllGather:
-          expected = [&](int64_t i) {
-            return Value(static_cast<int>(i / std::max<int64_t>(1, part)), i, checks_);
-          };
-          break;
-        case Operation::kAllToAll:
-          expected = [&](int64_t i) {
-            return Value(static_cast<int>(i / part), rank * part + i % part, checks_);
-          };
-          break;
-        case Operation::kBroadcast:
-          expected = [&](int64_t i) { return Value(options_.root, i, checks_); };
-          break;
-        case Operation::kSend:
-        case Operation::kReceive:
-          length = ranks == 1 ? 0 : count;
-          expected = [&](int64_t i) { return Value(previous(), i, checks_); };
-          break;
-        case Operation::kBarrier:
-          length = 0;
-          break;
-        case Operation::kAllReduce:
-          break;
-      }
-      const T* const values = reinterpret_cast<const T*>(output);
-      for (int64_t i = begin; i < length; ++i) {
-        const T value = As<T>(expected(i));
-        const void* const got = values + i;
+      for (int64_t i = 0; i < OutputLength(operation, count); ++i) {
+        const T value = As<T>(Expected(operation, part, i));
+        const void* const got = reinterpret_cast<const T*>(output) + i;
         wrong += std::memcmp(got, static_cast<const void*>(&value), sizeof(T)) != 0 ? 1 : 0;
       }
       return 0;
@@ -211,6 +170,45 @@ class Runner {
     Communicator& cpu = world_.cpu_communicator();
     RETURN_IF_ERROR(cpu.Wait(cpu.AllReduce(&wrong, &wrong, 1, DType::kI64)));
     return wrong;
+  }
+
+  // Returns how many elements an operation on `count` elements writes on this rank.
+  int64_t OutputLength(Operation operation, int64_t count) const {
+    const bool sends = operation == Operation::kSend || operation == Operation::kReceive;
+    if (operation == Operation::kBarrier || (sends && group_.size() == 1)) return 0;
+    return operation == Operation::kReduceScatter ? count / group_.size() : count;
+  }
+
+  // Returns element i of this rank's output.
+  int64_t Expected(Operation operation, int64_t part, int64_t i) const {
+    const int64_t own = group_.rank() * part;
+    switch (operation) {
+      case Operation::kReduceScatter:
+        return Reduced(own + i);
+      case Operation::kAllGather:
+        return Value(static_cast<int>(i / std::max<int64_t>(1, part)), i, checks_);
+      case Operation::kAllToAll:
+        return Value(static_cast<int>(i / part), own + i % part, checks_);
+      case Operation::kBroadcast:
+        return Value(options_.root, i, checks_);
+      case Operation::kSend:
+      case Operation::kReceive:
+        return Value(previous(), i, checks_);
+      case Operation::kAllReduce:
+      case Operation::kBarrier:
+        break;
+    }
+    return Reduced(i);
+  }
+
+  // Returns element i of the ranks' inputs, reduced.
+  int64_t Reduced(int64_t i) const {
+    int64_t total = Value(0, i, checks_);
+    for (int r = 1; r < group_.size(); ++r) {
+      const int64_t value = Value(r, i, checks_);
+      total = options_.reduction == Reduction::kSum ? total + value : std::max(total, value);
+    }
+    return total;
   }
 
   World& world_;

@@ -22,6 +22,7 @@
 #include "core/train/programs.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/compare/comparison.h"
+#include "tools/compare/comparison_json.h"
 #include "tools/compare/preparation.h"
 #include "tools/compare/rounds.h"
 #include "tools/train/rank/interrupt.h"
@@ -98,8 +99,8 @@ absl::Status UseJsonFile(const CompareCommandLine& line, Ranks& ranks,
 }
 
 // Prints the table, and writes the file.
-absl::Status Show(const CompareCommandLine& line, const Comparison& comparison, int signal,
-                  Ranks& ranks) {
+absl::Status PrintAndWrite(const CompareCommandLine& line, const Comparison& comparison, int signal,
+                           Ranks& ranks) {
   const bool any_ran = comparison.rounds > 0;
   if (signal != 0) {
     PrintLine(any_ran ? absl::StrCat("stopped: the table is of the first ",
@@ -170,7 +171,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
     ASSIGN_OR_RETURN(StrategyResult result, each->Result());
     comparison.strategies.push_back(std::move(result));
   }
-  RETURN_IF_ERROR(Show(line, comparison, stop.signal(), ranks));
+  RETURN_IF_ERROR(PrintAndWrite(line, comparison, stop.signal(), ranks));
   const int code = ReportFaults(comparison, ranks.is_first());
   return stop.signal() != 0 ? 128 + stop.signal() : code;
 }

@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/cost/step_cost.h"
+#include "core/cost/step_cost_sums.h"
 #include "core/status/status_macros.h"
+#include "core/tensor/collective.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "tools/compare/strategy_entry.h"
@@ -22,7 +24,7 @@ constexpr int64_t kMostAlone = 3;
 void AddCounts(const std::vector<CollectiveCount>& counts, int sign, StepCost* sums) {
   for (const CollectiveCount& count : counts) {
     StepCost::Collective& sum = *sums->mutable_collectives(
-        static_cast<int>(FindCollective(count.operation, count.mesh_axes, sums)));
+        FindOrAddCollective(CollectiveOperationName(count.operation), count.mesh_axes, sums));
     sum.set_calls(sum.calls() + sign * count.calls);
     sum.set_bytes(sum.bytes() + sign * count.bytes_sent);
   }

@@ -87,7 +87,7 @@ double Median(const std::vector<double>& values) { return Quantile(values, 0.5);
 
 std::string Seconds(double seconds) { return seconds > 0 ? FormatSeconds(seconds) : "0 s"; }
 
-std::string Rate(const Comparison& comparison, double seconds) {
+std::string TokenRate(const Comparison& comparison, double seconds) {
   return FormatCount(static_cast<double>(comparison.tokens) / seconds);
 }
 
@@ -97,7 +97,7 @@ bool IsEstimated(const StrategyResult& result) {
          result.outcome != Outcome::kFailed;
 }
 
-bool Ran(const StrategyResult& result) { return result.outcome == Outcome::kRan; }
+bool HasRun(const StrategyResult& result) { return result.outcome == Outcome::kRan; }
 
 // Return the text of a time if the strategy has one that can be compared, else that for no value.
 std::string Estimated(const StrategyResult& result, const std::string& text) {
@@ -105,7 +105,7 @@ std::string Estimated(const StrategyResult& result, const std::string& text) {
 }
 std::string Measured(const StrategyResult& result,
                      const std::function<std::string(const StrategyResult&)>& text) {
-  return Ran(result) ? text(result) : kNothing;
+  return HasRun(result) ? text(result) : kNothing;
 }
 
 double CommunicationSeconds(const StepCost& cost) {
@@ -145,7 +145,7 @@ void AddTime(const std::string& label, std::function<double(const StepCost&)> es
 
 // Returns the strategy that the others are compared with: the first one that ran.
 const StrategyResult* BaseOf(const Comparison& comparison) {
-  const auto found = absl::c_find_if(comparison.strategies, Ran);
+  const auto found = absl::c_find_if(comparison.strategies, HasRun);
   return found == comparison.strategies.end() ? nullptr : &*found;
 }
 
@@ -162,9 +162,9 @@ void AddTimes(const Comparison& comparison, Rows* rows) {
   const StrategyResult* const base = BaseOf(comparison);
   if (base != nullptr && comparison.strategies.size() > 1) AddRatios(*base, rows);
   rows->Add("tokens/s", [&comparison](const StrategyResult& each) {
-    return Cells{Estimated(each, Rate(comparison, each.estimated.step_seconds())),
+    return Cells{Estimated(each, TokenRate(comparison, each.estimated.step_seconds())),
                  Measured(each, [&comparison](const StrategyResult& of) {
-                   return Rate(comparison, Median(of.step_seconds));
+                   return TokenRate(comparison, Median(of.step_seconds));
                  })};
   });
   AddTime(
@@ -183,20 +183,13 @@ std::string MemoryText(const StepCost& cost) {
   return cost.peak_bytes() > 0 ? FormatBytes(cost.peak_bytes()) : kNothing;
 }
 
-const StepCost::Collective* Find(const StepCost& cost, const std::string& name) {
-  for (const StepCost::Collective& collective : cost.collectives()) {
-    if (NameOf(collective) == name) return &collective;
-  }
-  return nullptr;
-}
-
 std::string CallsOf(const StepCost& cost, const std::string& name) {
-  const StepCost::Collective* const found = Find(cost, name);
+  const StepCost::Collective* const found = FindCollective(cost, name);
   return found == nullptr ? kNothing : absl::StrCat(found->calls());
 }
 
 std::string BytesOf(const StepCost& cost, const std::string& name) {
-  const StepCost::Collective* const found = Find(cost, name);
+  const StepCost::Collective* const found = FindCollective(cost, name);
   return found == nullptr ? kNothing : FormatBytes(found->bytes());
 }
 

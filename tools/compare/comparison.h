@@ -1,4 +1,4 @@
-// Measurements of strategies on one model, as a table and as JSON.
+// Measurements of strategies on one model, and their table.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_COMPARE_COMPARISON_H_
@@ -63,9 +63,6 @@ double ExposedSeconds(const StrategyResult& result);
 // Returns a table with two columns for each strategy, estimated and measured. Of a strategy that
 // trains differently or has failed, it has no times: they are not those of the same work.
 std::string ComparisonTable(const Comparison& comparison);
-
-// Returns one JSON object, whose times are in seconds and sizes in bytes.
-std::string ComparisonJson(const Comparison& comparison);
 
 }  // namespace tessera
 

@@ -1,5 +1,6 @@
+#include "tools/compare/comparison_json.h"
+
 #include "nlohmann/json.hpp"
-#include "tools/compare/comparison.h"
 
 namespace tessera {
 namespace {

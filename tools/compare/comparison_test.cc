@@ -2,6 +2,7 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tools/compare/comparison_json.h"
 
 namespace tessera {
 namespace {

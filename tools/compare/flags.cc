@@ -13,6 +13,7 @@
 #include "core/text/nearest_name.h"
 #include "models/models.h"
 #include "tools/command_line/command_line.h"
+#include "tools/train/flags/flag_fields.h"
 #include "tools/world_flags/world_flags.h"
 
 ABSL_FLAG(std::string, model, "gpt", "the model");

@@ -9,7 +9,6 @@
 #include "core/program/rank_rules.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/convert.h"
-#include "core/tensor/element_type.h"
 #include "core/tensor/tensor_view.h"
 #include "core/train/checkpoint/state_shard.h"
 #include "core/train/state/state_part.h"
@@ -32,11 +31,7 @@ class ValueReader {
     values_.resize(count);
     RETURN_IF_ERROR(backend_.CopyToHost(bytes_.data(), view_.As<const char>() + offset * size,
                                         static_cast<int64_t>(bytes_.size())));
-    WithElementType(view_.dtype, [&](auto element) {
-      using From = decltype(element);
-      const From* const from = reinterpret_cast<const From*>(bytes_.data());
-      for (int64_t i = 0; i < count; ++i) values_[i] = Convert<double>(from[i]);
-    });
+    ToDoubles(view_.dtype, bytes_.data(), absl::MakeSpan(values_));
     return absl::MakeConstSpan(values_);
   }
 

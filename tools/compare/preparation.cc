@@ -44,7 +44,7 @@ absl::StatusOr<HostMemory> MemoryOfHosts(int64_t bytes, const RunRanks& ranks) {
   return HostMemory{numbers[0], -numbers[1]};
 }
 
-std::string Words(const HostMemory& memory) {
+std::string NeededMemoryText(const HostMemory& memory) {
   return absl::StrCat(FormatBytes(memory.needed), " of memory on a host, and ",
                       FormatBytes(memory.available), " are available");
 }
@@ -55,10 +55,10 @@ absl::Status CheckFit(ComparedStrategy& strategy, const RunRanks& ranks) {
       std::max(strategy.arena_bytes() + strategy.state_bytes(), strategy.check_bytes());
   ASSIGN_OR_RETURN(const HostMemory memory, MemoryOfHosts(bytes, ranks));
   if (!memory.lacks()) return absl::OkStatus();
-  strategy.Exclude(Outcome::kDoesNotFit,
-                   absl::StrCat("does not fit: ", FormatBytes(strategy.arena_bytes())),
-                   absl::StrCat(strategy.label(), " does not fit: ", Counted(ranks.of_host, "rank"),
-                                ranks.of_host == 1 ? " needs " : " need ", Words(memory)));
+  strategy.Exclude(
+      Outcome::kDoesNotFit, absl::StrCat("does not fit: ", FormatBytes(strategy.arena_bytes())),
+      absl::StrCat(strategy.label(), " does not fit: ", Counted(ranks.of_host, "rank"),
+                   ranks.of_host == 1 ? " needs " : " need ", NeededMemoryText(memory)));
   return absl::OkStatus();
 }
 
@@ -138,7 +138,7 @@ absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& r
   }
   ASSIGN_OR_RETURN(const HostMemory memory, MemoryOfHosts(bytes + copy, ranks));
   if (!memory.lacks()) return true;
-  PrintLine(absl::StrCat("note: together the strategies need ", Words(memory),
+  PrintLine(absl::StrCat("note: together the strategies need ", NeededMemoryText(memory),
                          ": they run one after the other"));
   return false;
 }

@@ -22,7 +22,7 @@ class Reporter {
  public:
   Reporter(int64_t rounds, int64_t strategies) : rounds_(rounds), runs_(rounds * strategies) {}
 
-  void Ran(int64_t round, const ComparedStrategy& strategy) {
+  void PrintRound(int64_t round, const ComparedStrategy& strategy) {
     ++done_;
     if (!strategy.is_compared()) return PrintLine(strategy.result().fault);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
@@ -49,7 +49,7 @@ absl::Status RunGroup(const RoundOptions& options, const Group& group, StopReque
       if (!each->is_compared()) continue;
       RETURN_IF_ERROR(each->Run(steps, stop));
       if (stop.signal() != 0) return absl::OkStatus();
-      reporter.Ran(round + 1, *each);
+      reporter.PrintRound(round + 1, *each);
     }
   }
   return absl::OkStatus();

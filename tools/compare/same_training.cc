@@ -168,7 +168,7 @@ std::vector<TensorPair> Pairs(const std::vector<SketchedTensor>& a,
 }
 
 // Returns how step `i` changes each parameter.
-std::vector<SketchedTensor> Changes(const CheckedTraining& training, size_t i) {
+std::vector<SketchedTensor> ParameterChanges(const CheckedTraining& training, size_t i) {
   const std::vector<SketchedTensor>& before =
       i == 0 ? training.initial : training.steps[i - 1].parameters;
   std::vector<SketchedTensor> changes;
@@ -180,7 +180,7 @@ std::vector<SketchedTensor> Changes(const CheckedTraining& training, size_t i) {
 
 Fault ChangesDiffer(const CheckedTraining& a, const CheckedTraining& b, size_t i,
                     const Tolerance& tolerance) {
-  std::vector<TensorPair> pairs = Pairs(Changes(a, i), Changes(b, i), tolerance);
+  std::vector<TensorPair> pairs = Pairs(ParameterChanges(a, i), ParameterChanges(b, i), tolerance);
   for (size_t k = 0; k < pairs.size(); ++k) {
     pairs[k].allowed += kRounding * a.steps[i].parameters[k].sketch.norm();
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/cost/step_cost.h"
+#include "core/cost/step_cost_sums.h"
 #include "core/status/status_macros.h"
 #include "tools/train/report/cost_report.h"
 #include "tools/train/report/process_memory.h"
@@ -30,7 +31,8 @@ absl::StatusOr<ComparedCost> CompareCost(const StepCost& estimated, const Measur
   const absl::Status same = CompareCollectives(estimated, all, steps);
   if (same.ok()) return compared;
   const std::string strategy = plugin.empty() ? "" : absl::StrCat("strategy ", plugin, ": ");
-  compared.as_estimated = Agreed(absl::Status(same.code(), absl::StrCat(strategy, same.message())));
+  compared.as_estimated =
+      AgreedError(absl::Status(same.code(), absl::StrCat(strategy, same.message())));
   return compared;
 }
 

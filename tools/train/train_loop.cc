@@ -34,7 +34,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-bool Due(int64_t step, int64_t every, int64_t last) {
+bool IsDue(int64_t step, int64_t every, int64_t last) {
   return step == last || (every > 0 && step % every == 0);
 }
 
@@ -89,7 +89,7 @@ std::string TrainLoop::LastCheckpoint() const {
 absl::Status TrainLoop::NotFinite(const StepResult& result) const {
   const bool loss = !std::isfinite(result.loss);
   // All ranks have the same loss and norm. StrCat writes "nan" with no sign.
-  return Agreed(absl::OutOfRangeError(
+  return AgreedError(absl::OutOfRangeError(
       absl::StrCat(loss ? "the loss" : "the norm of the gradients", " of step ", result.step,
                    " is ", loss ? result.loss : result.grad_norm, ", so the step was not taken; ",
                    LastCheckpoint(), "; try a lower --lr, or --clip_norm=1")));
@@ -278,7 +278,7 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   line.mfu = scale_.best_seconds / result.seconds;
   line.peak_bytes = scale_.memory_bytes;
   line.communication = communication_;
-  if (!data_failed_ && Due(result.step, config.eval_every(), config.steps())) {
+  if (!data_failed_ && IsDue(result.step, config.eval_every(), config.steps())) {
     AnnounceEvaluation(result, progress);
     ASSIGN_OR_RETURN(const EvaluationResult evaluated, Evaluate());
     if (evaluated.batches > 0) {
@@ -292,7 +292,7 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
     }
   }
   if (metrics != nullptr) RETURN_IF_ERROR(metrics->Append(line));
-  if (Due(result.step, config.save_every(), config.steps())) RETURN_IF_ERROR(Save(&progress));
+  if (IsDue(result.step, config.save_every(), config.steps())) RETURN_IF_ERROR(Save(&progress));
   return absl::OkStatus();
 }
 

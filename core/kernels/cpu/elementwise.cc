@@ -41,15 +41,6 @@ struct Loop {
   int64_t inner() const { return sizes.back(); }
 };
 
-Strides BroadcastStrides(const TensorView& view, const Shape& shape) {
-  Strides strides(shape.size(), 0);
-  const size_t missing = shape.size() - view.shape.size();
-  for (size_t d = 0; d < view.shape.size(); ++d) {
-    if (view.shape[d] != 1) strides[missing + d] = view.strides[d];
-  }
-  return strides;
-}
-
 void MergeDimensions(const Shape& shape, absl::Span<const TensorView> inputs, Loop& loop) {
   Strides from[kMaxElementwiseInputs];
   for (int k = 0; k < loop.inputs; ++k) from[k] = BroadcastStrides(inputs[k], shape);

@@ -11,10 +11,14 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/interface/kernel.h"
 #include "core/ops/linear_log_sum_exp.h"
+#include "core/ops/table_rows.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/shape.h"
 
@@ -90,6 +94,44 @@ class ChunkProducts {
   int64_t scratch_bytes_ = 0;
   std::optional<OnednnProduct> products_[2][2];
 };
+
+// The products of one implementation: f32 by either method, or bf16 (of x, w and their gradients).
+struct Multiplier {
+  ProductMethod method;
+  DType dtype;
+};
+
+// Makes the products that compute logits, which are f32.
+inline absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, Multiplier by, int threads) {
+  return ChunkProducts::Make(chunks, by.method, threads, [&](int64_t rows, int64_t words) {
+    return ProductShape{.rows = rows,
+                        .columns = words,
+                        .depth = chunks.columns,
+                        .transpose_b = true,
+                        .operands = by.dtype};
+  });
+}
+
+// A range of rows, or of the vocabulary.
+struct Part {
+  int64_t begin, count;
+};
+
+// Returns the address of a row of a row-major tensor.
+inline void* RowAt(const TensorView& view, int64_t row) {
+  return ElementAt(view.dtype, view.data, row * view.shape.back());
+}
+
+// Returns the target id of a chunk's first word. `weight` is the index of the input that has a row
+// for each word.
+inline int64_t FirstTarget(const KernelCall& call, int weight, Part words) {
+  return TableRowsOf(call.input_regions, weight, 0).first + words.begin;
+}
+
+// Returns whether all types have this dtype.
+inline bool AllAre(DType dtype, absl::Span<const TensorType> types) {
+  return absl::c_all_of(types, [&](const TensorType& type) { return type.dtype == dtype; });
+}
 
 // The kernel for a request without rows, words or columns: all sums are empty.
 class BoundEmpty : public BoundKernel {

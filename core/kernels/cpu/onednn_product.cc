@@ -44,7 +44,7 @@ std::string Describe(const ProductShape& s) {
                       s.depth, ", ", s.columns, "]");
 }
 
-absl::Status Failed(const ProductShape& shape, absl::string_view why) {
+absl::Status ProductError(const ProductShape& shape, absl::string_view why) {
   return absl::InternalError(absl::StrCat("oneDNN, product ", Describe(shape), ": ", why));
 }
 
@@ -176,9 +176,9 @@ absl::StatusOr<OnednnProduct> OnednnProduct::Make(ProductMethod method, const Pr
                                                   absl::Span<const ProductEpilogue> epilogues,
                                                   int threads) {
   if (method == ProductMethod::kGemm) {
-    if (!epilogues.empty()) return Failed(shape, "sgemm takes no epilogues");
+    if (!epilogues.empty()) return ProductError(shape, "sgemm takes no epilogues");
     if (shape.operands != DType::kF32 || shape.result != DType::kF32) {
-      return Failed(shape, "sgemm takes f32");
+      return ProductError(shape, "sgemm takes f32");
     }
     return OnednnProduct(std::make_unique<Prepared>(shape, threads));
   }
@@ -187,7 +187,7 @@ absl::StatusOr<OnednnProduct> OnednnProduct::Make(ProductMethod method, const Pr
   try {
     return OnednnProduct(std::make_unique<Prepared>(shape, epilogues, threads));
   } catch (const std::exception& error) {
-    return Failed(shape, error.what());
+    return ProductError(shape, error.what());
   }
 }
 
@@ -202,9 +202,9 @@ absl::Status OnednnProduct::Run(const void* a, const void* b, void* y, void* scr
   try {
     const bool ran = p.method == ProductMethod::kGemm ? p.RunGemm(a, b, y)
                                                       : p.RunPrimitive(a, b, y, scratch, operands);
-    return ran ? absl::OkStatus() : Failed(p.shape, "cannot run");
+    return ran ? absl::OkStatus() : ProductError(p.shape, "cannot run");
   } catch (const std::exception& error) {
-    return Failed(p.shape, error.what());
+    return ProductError(p.shape, error.what());
   }
 }
 

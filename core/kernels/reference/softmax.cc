@@ -11,7 +11,7 @@ namespace tessera::reference {
 namespace {
 
 template <typename Dims>
-Dims Without(Dims dims, int64_t axis) {
+Dims WithoutAxis(Dims dims, int64_t axis) {
   dims.erase(dims.begin() + axis);
   return dims;
 }
@@ -20,7 +20,8 @@ absl::Status Softmax(const KernelCall& call) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
   const int64_t axis = call.request.attributes.GetInt("axis");
   const int64_t count = y.shape[axis];
-  ForEachIndex<2>(Without(y.shape, axis), {Without(x.strides, axis), Without(y.strides, axis)},
+  ForEachIndex<2>(WithoutAxis(y.shape, axis),
+                  {WithoutAxis(x.strides, axis), WithoutAxis(y.strides, axis)},
                   [&](int64_t i, int64_t j) {
                     const Line x_line{x.As<double>() + i, x.strides[axis]};
                     const Line y_line{y.As<double>() + j, y.strides[axis]};
@@ -40,15 +41,16 @@ absl::Status SoftmaxGrad(const KernelCall& call) {
                    &dx = call.outputs[0];
   const int64_t axis = call.request.attributes.GetInt("axis");
   const int64_t count = dx.shape[axis];
-  ForEachIndex<3>(Without(dx.shape, axis),
-                  {Without(dy.strides, axis), Without(y.strides, axis), Without(dx.strides, axis)},
-                  [&](int64_t i, int64_t j, int64_t k) {
-                    const Line dy_line{dy.As<double>() + i, dy.strides[axis]};
-                    const Line y_line{y.As<double>() + j, y.strides[axis]};
-                    const Line dx_line{dx.As<double>() + k, dx.strides[axis]};
-                    const double dot = Dot(dy_line, y_line, count);
-                    for (int64_t c = 0; c < count; ++c) dx_line[c] = y_line[c] * (dy_line[c] - dot);
-                  });
+  ForEachIndex<3>(
+      WithoutAxis(dx.shape, axis),
+      {WithoutAxis(dy.strides, axis), WithoutAxis(y.strides, axis), WithoutAxis(dx.strides, axis)},
+      [&](int64_t i, int64_t j, int64_t k) {
+        const Line dy_line{dy.As<double>() + i, dy.strides[axis]};
+        const Line y_line{y.As<double>() + j, y.strides[axis]};
+        const Line dx_line{dx.As<double>() + k, dx.strides[axis]};
+        const double dot = Dot(dy_line, y_line, count);
+        for (int64_t c = 0; c < count; ++c) dx_line[c] = y_line[c] * (dy_line[c] - dot);
+      });
   return absl::OkStatus();
 }
 

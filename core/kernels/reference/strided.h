@@ -7,9 +7,11 @@
 #include <array>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 
 #include "absl/types/span.h"
 #include "core/status/check.h"
+#include "core/tensor/element_type.h"
 #include "core/tensor/tensor_view.h"
 
 namespace tessera::reference {
@@ -34,16 +36,6 @@ void ForEachIndex(absl::Span<const int64_t> shape, const std::array<Strides, N>&
     }
     if (d < 0) return;
   }
-}
-
-// Returns the strides of `view` when it is broadcast to `shape` by numpy's rule.
-inline Strides BroadcastStrides(const TensorView& view, absl::Span<const int64_t> shape) {
-  Strides strides(shape.size(), 0);
-  const size_t missing = shape.size() - view.shape.size();
-  for (size_t d = 0; d < view.shape.size(); ++d) {
-    if (view.shape[d] != 1) strides[missing + d] = view.strides[d];
-  }
-  return strides;
 }
 
 // Returns the sizes or strides of all dimensions except the last `count`.
@@ -79,21 +71,12 @@ inline void SetZero(const TensorView& view) {
 // Calls body(T{}) with the C++ type T of a dtype that this backend stores.
 template <typename Body>
 void WithKeptType(DType dtype, Body body) {
-  switch (dtype) {
-    case DType::kF64:
-      return body(double{});
-    case DType::kI32:
-      return body(int32_t{});
-    case DType::kI64:
-      return body(int64_t{});
-    case DType::kU8:
-      return body(uint8_t{});
-    case DType::kF32:
-    case DType::kBF16:
-    case DType::kF16:
-      break;
-  }
-  TESSERA_CHECK(false) << "the reference keeps floating tensors in f64, not " << DTypeName(dtype);
+  TESSERA_CHECK(!IsFloating(dtype) || dtype == DType::kF64)
+      << "the reference keeps floating tensors in f64, not " << DTypeName(dtype);
+  WithElementType(dtype, [&body](auto element) {
+    using T = decltype(element);
+    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) body(element);
+  });
 }
 
 }  // namespace tessera::reference

@@ -22,9 +22,9 @@ DType PartialDType(DType dtype) {
 }
 
 // Adds up the operations in which one rank takes part.
-class Sum {
+class TrafficSum {
  public:
-  Sum(const CollectiveCall& call, const RankPlacement& placement, int rank)
+  TrafficSum(const CollectiveCall& call, const RankPlacement& placement, int rank)
       : call_(call),
         placement_(placement),
         rank_(rank),
@@ -206,7 +206,7 @@ class Sum {
 
 CollectiveTraffic HierarchicalTraffic(const CollectiveCall& call, const RankPlacement& placement,
                                       int rank) {
-  return Sum(call, placement, rank).Run();
+  return TrafficSum(call, placement, rank).Run();
 }
 
 }  // namespace tessera

@@ -59,10 +59,10 @@ class GraphLayout {
       stored_[state.input] = stored;
       updated_[state.input] = updated;
     }
+    if (stored == nullptr) caches_.push_back(&state);
     if (state.updated == state.input) return;
     // If a Graph only writes a state, it computes the state as it is stored.
     updated_[state.updated] = state.input == kNone ? stored : updated;
-    if (stored == nullptr) caches_.push_back(&state);
   }
 
   absl::Status CompleteAxes() {

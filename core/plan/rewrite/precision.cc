@@ -358,7 +358,7 @@ class PrecisionWriter {
 };
 
 // Returns whether the Graph computes gradients.
-bool Trains(const Graph& graph) {
+bool ComputesGradients(const Graph& graph) {
   return absl::c_any_of(graph.ops(), [](const Op& op) { return op.phase == Phase::kBackward; });
 }
 
@@ -366,7 +366,7 @@ bool Trains(const Graph& graph) {
 
 absl::StatusOr<Graph> RewritePrecision(const Graph& graph, const Precision& precision) {
   const bool f16 = precision.parameters == DType::kF16;
-  if (f16 && Trains(graph) && graph.FindState(kLossScalePath) == nullptr) {
+  if (f16 && ComputesGradients(graph) && graph.FindState(kLossScalePath) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan's precision: f16 needs a loss scale, and graph '", graph.name(),
                      "' has no state '", kLossScalePath,

@@ -3,34 +3,12 @@
 #ifndef TESSERA_CORE_PLAN_REWRITE_PRECISION_H_
 #define TESSERA_CORE_PLAN_REWRITE_PRECISION_H_
 
-#include <optional>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
-#include "core/plan/choices/path_pattern.h"
-#include "core/proto/plan.pb.h"
-#include "core/tensor/dtype.h"
+#include "core/plan/rewrite/precision_choice.h"
 
 namespace tessera {
-
-// The dtypes that a stage states.
-struct Precision {
-  DType parameters = DType::kF32;     // of parameters in use, and of values computed from them
-  DType reduction = DType::kF32;      // of gradients of parameters during their reduction
-  DType outputs = DType::kF32;        // of the Graphs' outputs that `parameters` would lower
-  std::optional<PathPattern> in_f32;  // operators that compute in f32 nevertheless
-
-  // Returns whether any dtype differs from those of the recorded Graphs.
-  bool lowers() const { return IsHalf(parameters) || IsHalf(reduction); }
-};
-
-// Reads a stage's precision. InvalidArgument, in one line, names the field and its permitted
-// values.
-absl::StatusOr<Precision> ReadPrecision(const Stage& stage);
-
-// Fills in the fields that the stage leaves open; ReadPrecision must have accepted the stage.
-void CompletePrecision(Stage& stage);
 
 // The path of the loss scale, a factor by which the loss, and so every gradient, is multiplied. A
 // training Graph must have this state to be rewritten to f16, in which the smallest gradients would

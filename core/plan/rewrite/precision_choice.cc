@@ -1,8 +1,9 @@
+#include "core/plan/rewrite/precision_choice.h"
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/attributes_proto.h"
-#include "core/plan/rewrite/precision.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {

@@ -34,7 +34,7 @@ class SlicePlanner {
     for (const State& state : graph_.states()) {
       if (state.input == kNone) continue;
       from_state_[state.input] = true;
-      const int axis = AxisOf(state);
+      const int axis = decisions_.AxisOf(state.path);
       if (axis != kNone) SetSplit(state.input, LayoutOf(axis), axis);
     }
     for (const OpId id : graph_.ops().ids()) {
@@ -55,10 +55,6 @@ class SlicePlanner {
     }
   }
 
-  int AxisOf(const State& state) const {
-    const auto it = decisions_.of_state.find(state.path);
-    return it == decisions_.of_state.end() ? kNone : it->second;
-  }
   AxisLayout LayoutOf(int axis) const {
     return AxisLayout::Split(decisions_.parameters[axis].dimension);
   }
@@ -96,7 +92,7 @@ class SlicePlanner {
 
     const OpSignatures use(graph_, op);
     std::optional<Signature> signature;
-    if (forward_axis == axis) signature = Dual(op, forward, use.fitted(), axis);
+    if (forward_axis == axis) signature = DualSignature(op, forward, use.fitted(), axis);
     if (!signature.has_value() && sliced != kNone) {
       ASSIGN_OR_RETURN(signature, ByArrival(op, use.fitted(), sliced, axis));
     }
@@ -114,7 +110,7 @@ class SlicePlanner {
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const ValueId output = op.outputs[i];
       SetSplit(output, signature.outputs[i], axis);
-      stays_[output] = Stays(output, from_state || op.phase == Phase::kUpdate);
+      stays_[output] = StaysSplit(output, from_state || op.phase == Phase::kUpdate);
       split_.gathered[output] = !stays_[output];
       all_stay = all_stay && stays_[output];
     }
@@ -122,7 +118,7 @@ class SlicePlanner {
     result_.ops[id] = {axis, late, std::move(signature)};
   }
 
-  bool Stays(ValueId value, bool beside_states) const {
+  bool StaysSplit(ValueId value, bool beside_states) const {
     if (!split_.values[value].split()) return false;
     const Value& v = graph_.value(value);
     const auto of_split = [&](ValueId of) {
@@ -140,7 +136,8 @@ class SlicePlanner {
   }
 
   // Returns the dual of the signature of `forward`. Inputs that stay split are read slice by slice.
-  std::optional<Signature> Dual(const Op& op, OpId forward, const FittedUse& use, int axis) const {
+  std::optional<Signature> DualSignature(const Op& op, OpId forward, const FittedUse& use,
+                                         int axis) const {
     // A value that is available in full is never partial.
     std::vector<Signature> possible;
     for (const Signature& signature : use.signatures) {
@@ -198,7 +195,7 @@ class SlicePlanner {
   // If a value is written to a sliced state and used nowhere else, it is computed in slices if its
   // op can do that.
   void WriteInSlices(const State& state) {
-    const int axis = AxisOf(state);
+    const int axis = decisions_.AxisOf(state.path);
     if (axis == kNone) return NeedFull(state.updated);
     const OpId producer = graph_.value(state.updated).producer;
     if (producer == kNone || result_.ops[producer].axis != kNone) return;

@@ -38,6 +38,12 @@ struct SliceDecisions {
   std::vector<SlicedParameter> parameters;
   // The position in `parameters`, by path of a parameter or of its optimizer state.
   absl::flat_hash_map<std::string, int> of_state;
+
+  // Returns that position, which is also the axis of the state's slices; kNone if it has none.
+  int AxisOf(const std::string& path) const {
+    const auto it = of_state.find(path);
+    return it == of_state.end() ? kNone : it->second;
+  }
 };
 
 // Says how one op runs.

@@ -194,11 +194,6 @@ class SliceWriter {
   }
 
  private:
-  int AxisOf(const State& state) const {
-    const auto it = decisions_.of_state.find(state.path);
-    return it == decisions_.of_state.end() ? kNone : it->second;
-  }
-
   // Returns slice k of a state along an axis.
   State SliceOf(const State& state, int axis, int64_t k) const {
     const SlicedParameter& parameter = decisions_.parameters[axis];
@@ -216,7 +211,7 @@ class SliceWriter {
     Graph& out = writer_.out();
     for (const State& state : graph_.states()) {
       if (state.input == kNone) continue;
-      const int axis = AxisOf(state);
+      const int axis = decisions_.AxisOf(state.path);
       if (axis == kNone) {
         writer_.full()[state.input] = out.AppendState(state);
         continue;
@@ -251,7 +246,7 @@ class SliceWriter {
   void WriteResults() {
     Graph& out = writer_.out();
     for (const State& state : graph_.states()) {
-      const int axis = AxisOf(state);
+      const int axis = decisions_.AxisOf(state.path);
       const bool written = state.input == kNone;
       if (!written && state.updated == state.input) continue;
       if (axis == kNone) {

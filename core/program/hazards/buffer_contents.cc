@@ -58,8 +58,9 @@ int64_t ValueBytes::PaddingIn(BufferId buffer, const StridedRange& range) const 
   int64_t padding = range.elements();
   for (int member = 0; member < group->group->num_members(); ++member) {
     const FlatGroup::Range held = group->group->InGathered(member);
-    padding -= StridedRange::Common(range, StridedRange(group->offset + held.begin * group->size,
-                                                        group->offset + held.end * group->size));
+    padding -=
+        StridedRange::CommonElements(range, StridedRange(group->offset + held.begin * group->size,
+                                                         group->offset + held.end * group->size));
   }
   return padding;
 }
@@ -87,7 +88,8 @@ void BufferContents::Write(ProgramValueId value, InstructionId writer, const Str
     }
     const bool within = bytes.begin() <= old.bytes.begin() && old.bytes.end() <= bytes.end();
     const bool split = bytes.contiguous() && old.bytes.contiguous();
-    if (!split && !(within && StridedRange::Common(old.bytes, bytes) == old.bytes.elements())) {
+    if (!split &&
+        !(within && StridedRange::CommonElements(old.bytes, bytes) == old.bytes.elements())) {
       beside = true;
       ++it;
       continue;

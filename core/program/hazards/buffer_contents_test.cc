@@ -50,7 +50,7 @@ TEST(BufferContents, HoldsWhatWasWrittenLast) {
       ProgramValueId held;
       int64_t newest = -1;
       contents.ForEachNear(one, [&](BufferContents::Entry& entry) {
-        if (StridedRange::Common(entry.bytes, one) == 0 || entry.number < newest) return;
+        if (StridedRange::CommonElements(entry.bytes, one) == 0 || entry.number < newest) return;
         newest = entry.number;
         held = entry.value;
       });

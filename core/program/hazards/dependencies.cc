@@ -18,7 +18,7 @@ using Edges = std::vector<std::pair<InstructionId, InstructionId>>;
 // although each lies between the bytes of the others.
 bool Overlap(const StridedRange& a, const StridedRange& b) {
   if (a.begin() >= b.end() || b.begin() >= a.end()) return false;
-  return (a.contiguous() && b.contiguous()) || StridedRange::Common(a, b) > 0;
+  return (a.contiguous() && b.contiguous()) || StridedRange::CommonElements(a, b) > 0;
 }
 
 // Returns by buffer whether it holds several tensors.

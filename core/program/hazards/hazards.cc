@@ -73,7 +73,7 @@ absl::Status VisitDataHazards(const Program& program,
     for (const ProgramValueId id : instruction.inputs) {
       const StridedRange bytes = bytes_of.Of(id);
       contents[program.values[id].buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
-        if (StridedRange::Common(entry.bytes, bytes) == 0) return;
+        if (StridedRange::CommonElements(entry.bytes, bytes) == 0) return;
         status.Update(require(Hazard::Kind::kRead, id, entry.writer));
         entry.AddReader({instruction.stream.index(), i});
       });
@@ -82,7 +82,7 @@ absl::Status VisitDataHazards(const Program& program,
       const StridedRange bytes = bytes_of.Of(id);
       BufferContents& buffer = contents[program.values[id].buffer];
       buffer.ForEachNear(bytes, [&](BufferContents::Entry& entry) {
-        if (StridedRange::Common(entry.bytes, bytes) == 0) return;
+        if (StridedRange::CommonElements(entry.bytes, bytes) == 0) return;
         status.Update(require(Hazard::Kind::kOverwrite, id, entry.writer));
         for (const BufferContents::Reader& reader : entry.readers) {
           status.Update(require(Hazard::Kind::kOverwrite, id, reader.instruction));

@@ -41,21 +41,21 @@ int64_t StridedRange::Extent(const Dims& dims, size_t count) {
   return last + 1;
 }
 
-int64_t StridedRange::Common(const StridedRange& a, const StridedRange& b) {
+int64_t StridedRange::CommonElements(const StridedRange& a, const StridedRange& b) {
   if (a.elements_ == 0 || b.elements_ == 0) return 0;
   if (a.contiguous() && b.contiguous()) {
     return std::max<int64_t>(0, std::min(a.end(), b.end()) - std::max(a.offset_, b.offset_));
   }
-  return Common(a.dims_, a.dims_.size(), b.dims_, b.dims_.size(), b.offset_ - a.offset_);
+  return CommonElements(a.dims_, a.dims_.size(), b.dims_, b.dims_.size(), b.offset_ - a.offset_);
 }
 
-int64_t StridedRange::Common(const Dims& a, size_t a_count, const Dims& b, size_t b_count,
-                             int64_t shift) {
+int64_t StridedRange::CommonElements(const Dims& a, size_t a_count, const Dims& b, size_t b_count,
+                                     int64_t shift) {
   const int64_t b_extent = Extent(b, b_count);
   if (shift >= Extent(a, a_count) || shift + b_extent <= 0) return 0;
   if (a_count == 0 && b_count == 0) return 1;
   if (b_count > 0 && (a_count == 0 || b[b_count - 1].stride > a[a_count - 1].stride)) {
-    return Common(b, b_count, a, a_count, -shift);
+    return CommonElements(b, b_count, a, a_count, -shift);
   }
   const auto [stride, size] = a[a_count - 1];
   if (b_count > 0 && b[b_count - 1].stride == stride) {
@@ -67,7 +67,7 @@ int64_t StridedRange::Common(const Dims& a, size_t a_count, const Dims& b, size_
       const int64_t pairs =
           std::min(size, b[b_count - 1].size - distance) - std::max<int64_t>(0, -distance);
       if (pairs <= 0) continue;
-      common += pairs * Common(a, a_count - 1, b, b_count - 1, shift + distance * stride);
+      common += pairs * CommonElements(a, a_count - 1, b, b_count - 1, shift + distance * stride);
     }
     return common;
   }
@@ -79,10 +79,10 @@ int64_t StridedRange::Common(const Dims& a, size_t a_count, const Dims& b, size_
       Dims periods(b.begin(), b.begin() + static_cast<int64_t>(b_count));
       periods.back().size = period;
       periods.push_back({stride, b_size / period});
-      int64_t common = Common(a, a_count, periods, b_count + 1, shift);
+      int64_t common = CommonElements(a, a_count, periods, b_count + 1, shift);
       if (b_size % period > 0) {
         periods[b_count - 1].size = b_size % period;
-        common += Common(a, a_count, periods, b_count, shift + b_size / period * stride);
+        common += CommonElements(a, a_count, periods, b_count, shift + b_size / period * stride);
       }
       return common;
     }
@@ -91,7 +91,7 @@ int64_t StridedRange::Common(const Dims& a, size_t a_count, const Dims& b, size_
   const int64_t last = std::min(size - 1, FloorDivide(shift + b_extent - 1, stride));
   int64_t common = 0;
   for (int64_t j = first; j <= last; ++j) {
-    common += Common(a, a_count - 1, b, b_count, shift - j * stride);
+    common += CommonElements(a, a_count - 1, b, b_count, shift - j * stride);
   }
   return common;
 }

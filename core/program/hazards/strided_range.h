@@ -28,7 +28,7 @@ class StridedRange {
   bool contiguous() const { return end() - offset_ == elements_; }
 
   // Returns the number of elements that both ranges cover.
-  static int64_t Common(const StridedRange& a, const StridedRange& b);
+  static int64_t CommonElements(const StridedRange& a, const StridedRange& b);
 
  private:
   struct Dim {
@@ -38,10 +38,10 @@ class StridedRange {
 
   // Returns the extent of the first `count` dimensions.
   static int64_t Extent(const Dims& dims, size_t count);
-  // Like the public Common(), for the first a_count dimensions of `a` and b_count of `b`. The first
-  // element of `a` is at 0 and that of `b` at `shift`.
-  static int64_t Common(const Dims& a, size_t a_count, const Dims& b, size_t b_count,
-                        int64_t shift);
+  // Like the public CommonElements(), for the first a_count dimensions of `a` and b_count of `b`.
+  // The first element of `a` is at 0 and that of `b` at `shift`.
+  static int64_t CommonElements(const Dims& a, size_t a_count, const Dims& b, size_t b_count,
+                                int64_t shift);
 
   int64_t offset_;
   int64_t elements_;

@@ -62,8 +62,8 @@ TEST(StridedRange, CountsCommonElements) {
     for (int64_t element : in_a) common += static_cast<int64_t>(in_b.count(element));
     ASSERT_EQ(a.Range().elements(), static_cast<int64_t>(in_a.size())) << i;
     ASSERT_EQ(a.Range().end(), *in_a.rbegin() + 1) << i;
-    ASSERT_EQ(StridedRange::Common(a.Range(), b.Range()), common) << i;
-    ASSERT_EQ(StridedRange::Common(b.Range(), a.Range()), common) << i;
+    ASSERT_EQ(StridedRange::CommonElements(a.Range(), b.Range()), common) << i;
+    ASSERT_EQ(StridedRange::CommonElements(b.Range(), a.Range()), common) << i;
     if (common > 0) ++overlapping;
   }
   EXPECT_GT(overlapping, 10000);
@@ -73,15 +73,15 @@ TEST(StridedRange, OfManyRowsTakesNoLoopOverThem) {
   constexpr int64_t kRows = int64_t{1} << 40;
   const StridedRange all(0, {kRows, 12}, {12, 1});
   const StridedRange column(4, {kRows, 4}, {12, 1});
-  EXPECT_EQ(StridedRange::Common(all, column), 4 * kRows);
+  EXPECT_EQ(StridedRange::CommonElements(all, column), 4 * kRows);
   const StridedRange next(8, {kRows, 4}, {12, 1});
-  EXPECT_EQ(StridedRange::Common(next, column), 0);
+  EXPECT_EQ(StridedRange::CommonElements(next, column), 0);
 }
 
 TEST(StridedRange, OfNoElementsHasNoneInCommon) {
   const StridedRange none(3, {0, 4}, {4, 1}), all(0, {24}, {1});
   EXPECT_EQ(none.elements(), 0);
-  EXPECT_EQ(StridedRange::Common(none, all), 0);
+  EXPECT_EQ(StridedRange::CommonElements(none, all), 0);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ absl::StatusOr<Instruction> CopyInstruction(const Program& program, KernelTable&
   copy.outputs = {target};
   copy.phase = phase;
   copy.cost.bytes = 2.0 * static_cast<double>(NumBytes(program.value(source).type));
-  ASSIGN_OR_RETURN(copy.kernel, kernels.Enter({.op = "copy"}, copy.inputs, copy.outputs));
+  ASSIGN_OR_RETURN(copy.kernel, kernels.FindOrAdd({.op = "copy"}, copy.inputs, copy.outputs));
   return copy;
 }
 

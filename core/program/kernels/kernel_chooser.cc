@@ -149,16 +149,16 @@ KernelId KernelTable::IdOf(const PlannedKernel* planned) {
   return it->second;
 }
 
-absl::StatusOr<KernelId> KernelTable::Enter(KernelWork work,
-                                            absl::Span<const ProgramValueId> inputs,
-                                            absl::Span<const ProgramValueId> outputs) {
+absl::StatusOr<KernelId> KernelTable::FindOrAdd(KernelWork work,
+                                                absl::Span<const ProgramValueId> inputs,
+                                                absl::Span<const ProgramValueId> outputs) {
   ASSIGN_OR_RETURN(const PlannedKernel* planned,
                    chooser_.Choose(RequestFor(std::move(work), inputs, outputs)));
   return IdOf(planned);
 }
 
-KernelId KernelTable::EnterIfFound(KernelWork work, absl::Span<const ProgramValueId> inputs,
-                                   absl::Span<const ProgramValueId> outputs) {
+KernelId KernelTable::FindOrAddIfSupported(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                                           absl::Span<const ProgramValueId> outputs) {
   const PlannedKernel* planned = chooser_.Find(RequestFor(std::move(work), inputs, outputs));
   return planned != nullptr ? IdOf(planned) : kNone;
 }

@@ -69,7 +69,7 @@ struct KernelWork {
   std::vector<Epilogue> epilogues = {};
 };
 
-// Enters kernels into the table of a Program, each request once. Not thread-safe.
+// Adds kernels to the table of a Program, each request once. Not thread-safe.
 class KernelTable {
  public:
   // Both must outlive the table. Nothing else may change program->kernels during its lifetime.
@@ -77,11 +77,11 @@ class KernelTable {
 
   // Returns the id of the kernel for `work` on values of these types, which
   // is added if it is missing. NotFound if the backend has no kernel for it.
-  absl::StatusOr<KernelId> Enter(KernelWork work, absl::Span<const ProgramValueId> inputs,
-                                 absl::Span<const ProgramValueId> outputs);
-  // Like Enter(), but returns kNone if the backend has no kernel.
-  KernelId EnterIfFound(KernelWork work, absl::Span<const ProgramValueId> inputs,
-                        absl::Span<const ProgramValueId> outputs);
+  absl::StatusOr<KernelId> FindOrAdd(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                                     absl::Span<const ProgramValueId> outputs);
+  // Like FindOrAdd(), but returns kNone if the backend has no kernel.
+  KernelId FindOrAddIfSupported(KernelWork work, absl::Span<const ProgramValueId> inputs,
+                                absl::Span<const ProgramValueId> outputs);
 
  private:
   KernelRequest RequestFor(KernelWork work, absl::Span<const ProgramValueId> inputs,

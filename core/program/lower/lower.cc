@@ -64,7 +64,7 @@ class Lowering {
   Lowering(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage, Mesh mesh,
            RedistributionFinder* finder, KernelChooser& chooser)
       : graph_(graph),
-        on_mesh_(finder != nullptr),
+        on_mesh_(mesh.num_axes() > 0),
         needed_(NeededOps(graph)),
         assembly_of_(AssembliesOfSlices(graph)),
         builder_(graph.name(), std::move(mesh), &chooser),

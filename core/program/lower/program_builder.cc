@@ -1,7 +1,5 @@
 #include "core/program/lower/program_builder.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "core/ids/table.h"
 #include "core/ops/operator_list.h"
@@ -110,13 +108,6 @@ absl::StatusOr<ProgramValueId> ProgramBuilder::FlatSlice(std::string path, Progr
   return id;
 }
 
-StreamId ProgramBuilder::StreamOf(absl::string_view name) {
-  Table<StreamId, std::string>& streams = program_.streams;
-  const auto found = std::find(streams.begin(), streams.end(), name);
-  if (found == streams.end()) return streams.push_back(std::string(name.data(), name.size()));
-  return streams.IdOf(found);
-}
-
 void ProgramBuilder::Emit(Instruction instruction) {
   const InstructionId index = program_.instructions.end_id();
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
@@ -129,7 +120,7 @@ void ProgramBuilder::Emit(Instruction instruction) {
 absl::Status ProgramBuilder::EmitKernel(KernelWork work, Instruction instruction) {
   instruction.phase = phase_;
   ASSIGN_OR_RETURN(instruction.kernel,
-                   kernels_.Enter(std::move(work), instruction.inputs, instruction.outputs));
+                   kernels_.FindOrAdd(std::move(work), instruction.inputs, instruction.outputs));
   const Kernel& kernel = *program_.KernelOf(instruction).kernel;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     if (!kernel.StridedInput(static_cast<int>(i))) {
@@ -162,8 +153,8 @@ absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
   Instruction collective;
   collective.path = program_.values[output].path;
   collective.kind = InstructionKind::kCollective;
-  collective.stream = StreamOf(stream);
-  collective.collective = program_.EnterCollective(request);
+  collective.stream = program_.FindOrAddStream(stream);
+  collective.collective = program_.FindOrAddCollective(request);
   collective.inputs = {input};
   collective.outputs = {output};
   collective.phase = phase_;

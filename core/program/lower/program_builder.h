@@ -36,9 +36,9 @@ class ProgramBuilder {
   Phase phase() const { return phase_; }
 
   // Returns the id of the rule; kNone if all ranks hold all of the tensor.
-  PartId EnterPart(const PartRule& part) { return rules_.Enter(part); }
+  PartId EnterPart(const PartRule& part) { return rules_.FindOrAdd(part); }
 
-  FlatId EnterFlat(const FlatRule& flat) { return rules_.Enter(flat); }
+  FlatId EnterFlat(const FlatRule& flat) { return rules_.FindOrAdd(flat); }
 
   // Makes room for as many instructions and values, so that a Program of many is never in memory
   // twice while it grows.
@@ -117,7 +117,6 @@ class ProgramBuilder {
   // A slice may be taken of a tensor or of a view, and a view may be taken of a slice.
   bool IsSlice(ProgramValueId id) const;
   bool IsViewOfSlice(ProgramValueId id) const;
-  StreamId StreamOf(absl::string_view name);
   // If `packed`, the copy holds each rank's own part in row-major order, without padding.
   absl::StatusOr<ProgramValueId> SharedCopy(ProgramValueId id, bool packed = false);
   // Returns whether some rank's own part of the value is not row-major inside the padded part.

@@ -14,9 +14,9 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
 #include "absl/types/optional.h"
+#include "core/program/memory/assign_in_order.h"
+#include "core/program/memory/pack_in_time.h"
 
 namespace tessera {
 namespace {
@@ -25,134 +25,6 @@ namespace {
 constexpr size_t kMostForPairs = 20000;
 // The largest number of live ranges in all tries together, after the first try.
 constexpr size_t kMostTried = 3'000'000;
-
-// The free memory below the end of the used memory.
-class Gaps {
- public:
-  void Add(int64_t offset, int64_t bytes) {
-    auto next = by_offset_.lower_bound(offset);
-    if (next != by_offset_.end() && next->first == offset + bytes) {
-      bytes += next->second;
-      next = Remove(next);
-    }
-    if (next != by_offset_.begin()) {
-      const auto previous = std::prev(next);
-      if (previous->first + previous->second == offset) {
-        offset = previous->first;
-        bytes += previous->second;
-        Remove(previous);
-      }
-    }
-    by_offset_.emplace(offset, bytes);
-    by_size_.emplace(bytes, offset);
-  }
-
-  // Takes `bytes` from the smallest gap that is large enough and returns the offset; -1 if there is
-  // none.
-  int64_t Take(int64_t bytes) {
-    const auto fit = by_size_.lower_bound({bytes, 0});
-    if (fit == by_size_.end()) return -1;
-    const auto [size, offset] = *fit;
-    Remove(by_offset_.find(offset));
-    if (size > bytes) Add(offset + bytes, size - bytes);
-    return offset;
-  }
-
-  // Returns the offset of the gap that ends at `end`; `end` if there is none.
-  int64_t BeginOfLast(int64_t end) const {
-    if (by_offset_.empty()) return end;
-    const auto& [offset, bytes] = *by_offset_.rbegin();
-    return offset + bytes == end ? offset : end;
-  }
-
-  // Returns the same, and removes that gap.
-  int64_t TakeLast(int64_t end) {
-    const int64_t offset = BeginOfLast(end);
-    if (offset != end) Remove(std::prev(by_offset_.end()));
-    return offset;
-  }
-
- private:
-  using ByOffset = absl::btree_map<int64_t, int64_t>;
-
-  ByOffset::iterator Remove(ByOffset::iterator gap) {
-    by_size_.erase({gap->second, gap->first});
-    return by_offset_.erase(gap);
-  }
-
-  ByOffset by_offset_;                                    // offset -> bytes
-  absl::btree_set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
-};
-
-// The begins and ends of ranges in the order of time, forward or backward.
-struct Walk {
-  bool backward = false;
-  std::vector<int32_t> moments;       // at which at least one range begins or ends
-  std::vector<int32_t> begins, ends;  // indices of ranges
-};
-
-Walk MakeWalk(absl::Span<const LiveRange> ranges, bool backward) {
-  Walk walk;
-  walk.backward = backward;
-  walk.moments.reserve(2 * ranges.size());
-  for (const LiveRange& item : ranges) {
-    walk.moments.push_back(backward ? -item.last : item.first);
-    walk.moments.push_back(backward ? -item.first : item.last);
-  }
-  std::sort(walk.moments.begin(), walk.moments.end());
-  walk.moments.erase(std::unique(walk.moments.begin(), walk.moments.end()), walk.moments.end());
-  walk.begins.resize(ranges.size());
-  std::iota(walk.begins.begin(), walk.begins.end(), 0);
-  walk.ends = walk.begins;
-  const auto begin = [&](int32_t id) { return backward ? -ranges[id].last : ranges[id].first; };
-  const auto end = [&](int32_t id) { return backward ? -ranges[id].first : ranges[id].last; };
-  std::stable_sort(walk.begins.begin(), walk.begins.end(), [&](int32_t a, int32_t b) {
-    return begin(a) != begin(b) ? begin(a) < begin(b) : ranges[a].bytes > ranges[b].bytes;
-  });
-  std::stable_sort(walk.ends.begin(), walk.ends.end(),
-                   [&](int32_t a, int32_t b) { return end(a) < end(b); });
-  return walk;
-}
-
-// A packing of some of the ranges.
-struct Packed {
-  Assignment assignment;         // offsets of other ranges are 0
-  std::vector<int64_t> heights;  // by the walk's moments: the end of the used memory
-};
-
-// Packs the ranges for which `in_set` is `chosen`, as an allocator would during a walk through
-// time. n log n.
-Packed PackInTime(absl::Span<const LiveRange> ranges, const Walk& walk,
-                  const std::vector<bool>& in_set, bool chosen) {
-  const auto begin = [&](int32_t id) {
-    return walk.backward ? -ranges[id].last : ranges[id].first;
-  };
-  const auto end = [&](int32_t id) { return walk.backward ? -ranges[id].first : ranges[id].last; };
-  Packed packed;
-  Assignment& assignment = packed.assignment;
-  assignment.offsets.assign(ranges.size(), 0);
-  packed.heights.reserve(walk.moments.size());
-  Gaps gaps;
-  auto next_begin = walk.begins.begin(), next_end = walk.ends.begin();
-  for (const int32_t moment : walk.moments) {
-    for (; next_end != walk.ends.end() && end(*next_end) < moment; ++next_end) {
-      if (in_set[*next_end] != chosen) continue;
-      gaps.Add(assignment.offsets[*next_end], ranges[*next_end].bytes);
-    }
-    for (; next_begin != walk.begins.end() && begin(*next_begin) == moment; ++next_begin) {
-      if (in_set[*next_begin] != chosen) continue;
-      const int64_t bytes = ranges[*next_begin].bytes;
-      int64_t offset = gaps.Take(bytes);
-      if (offset < 0) {
-        offset = gaps.TakeLast(assignment.bytes);
-        assignment.bytes = offset + bytes;
-      }
-      assignment.offsets[*next_begin] = offset;
-    }
-    packed.heights.push_back(gaps.BeginOfLast(assignment.bytes));
-  }
-  return packed;
-}
 
 // Packs all ranges.
 Assignment PackAll(absl::Span<const LiveRange> ranges, const Walk& walk) {
@@ -167,10 +39,11 @@ struct Direction {
 using Kind = std::function<bool(const LiveRange&)>;
 
 // Assigns ranges of one kind from the bottom of the memory, and the others from its top.
-class Apart {
+class BothEndsPacking {
  public:
   // `walks` are the forward and the backward walk; `ranges` and `walks` must outlive the object.
-  Apart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks, const Kind& low)
+  BothEndsPacking(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
+                  const Kind& low)
       : ranges_(ranges), walks_(walks), is_low_(ranges.size()) {
     for (size_t i = 0; i < ranges.size(); ++i) is_low_[i] = low(ranges[i]);
   }
@@ -231,7 +104,7 @@ std::vector<int64_t> CommonLengths(absl::Span<const LiveRange> ranges) {
 }
 
 // Returns the kinds to try, in this order.
-std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
+std::vector<Kind> KindsToTry(absl::Span<const LiveRange> ranges) {
   int64_t longest = 0, largest = 0;
   for (const LiveRange& item : ranges) {
     longest = std::max(longest, Length(item));
@@ -258,114 +131,18 @@ std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
 }
 
 // Tries to improve on `best`. Stops when it needs at most `target` bytes.
-void ImproveApart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
-                  int64_t target, Assignment& best) {
+void ImproveFromBothEnds(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
+                         int64_t target, Assignment& best) {
   size_t tried = 0;
-  for (const Kind& low : KindsOf(ranges)) {
-    Apart apart(ranges, walks, low);
+  for (const Kind& low : KindsToTry(ranges)) {
+    BothEndsPacking packing(ranges, walks, low);
     for (const Direction direction :
          {Direction{true, false}, {false, false}, {false, true}, {true, true}}) {
       if (best.bytes <= target || tried + ranges.size() > kMostTried) return;
       tried += ranges.size();
-      apart.Improve(direction, best);
+      packing.Improve(direction, best);
     }
   }
-}
-
-enum class Fit { kTightest, kLowest };
-
-// Ranges that have an offset, sorted by it.
-class PlacedRanges {
- public:
-  // Returns the offset of the tightest (or lowest) gap that is free during the whole live range.
-  int64_t Find(const LiveRange& item, Fit fit) const {
-    int64_t best_offset = -1;
-    int64_t best_gap = std::numeric_limits<int64_t>::max();
-    int64_t end = 0;  // of the ranges that overlap it in time, so far
-    for (const Placed& other : placed_) {
-      if (other.last < item.first || item.last < other.first) continue;
-      const int64_t gap = other.offset - end;
-      if (gap >= item.bytes && gap < best_gap) {
-        best_gap = gap;
-        best_offset = end;
-        if (fit == Fit::kLowest) break;
-      }
-      end = std::max(end, other.end);
-    }
-    return best_offset >= 0 ? best_offset : end;
-  }
-
-  void Add(const LiveRange& item, int64_t offset) {
-    const auto after = [](int64_t value, const Placed& other) { return value < other.offset; };
-    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), offset, after),
-                   {item.first, item.last, offset, offset + item.bytes});
-  }
-
- private:
-  struct Placed {
-    int32_t first, last;
-    int64_t offset, end;
-  };
-  std::vector<Placed> placed_;
-};
-
-// The live ranges that have an offset, by time: the time is divided into equal periods, and a range
-// that lies in one of them is compared with those of this period only. Most ranges are short; if
-// they are not, there are fewer periods, because a range is kept in all that it lies in.
-class PlacedInTime {
- public:
-  explicit PlacedInTime(absl::Span<const LiveRange> ranges) {
-    constexpr int64_t kMostPeriods = 256, kPeriodsOfARange = 4;  // the latter on average
-    int32_t last = 0;
-    int64_t lengths = 1;
-    for (const LiveRange& item : ranges) {
-      first_ = std::min(first_, item.first);
-      last = std::max(last, item.last);
-      lengths += int64_t{item.last} - item.first;
-    }
-    const int64_t steps = int64_t{last} - first_, count = static_cast<int64_t>(ranges.size());
-    const int64_t most = std::min(kMostPeriods, kPeriodsOfARange * count * steps / lengths);
-    const int64_t periods = std::clamp<int64_t>(count / 64, 1, std::max<int64_t>(most, 1));
-    steps_ = steps / periods + 1;
-    periods_.resize(periods);
-  }
-
-  int64_t Find(const LiveRange& item, Fit fit) const {
-    const size_t period = PeriodOf(item.first);
-    return (PeriodOf(item.last) == period ? periods_[period] : all_).Find(item, fit);
-  }
-
-  void Add(const LiveRange& item, int64_t offset) {
-    all_.Add(item, offset);
-    const size_t last = PeriodOf(item.last);
-    for (size_t p = PeriodOf(item.first); p <= last; ++p) periods_[p].Add(item, offset);
-  }
-
- private:
-  size_t PeriodOf(int32_t step) const { return (int64_t{step} - first_) / steps_; }
-
-  int32_t first_ = 0;
-  int64_t steps_ = 1;  // of a period
-  PlacedRanges all_;
-  std::vector<PlacedRanges> periods_;
-};
-
-// Assigns ranges one after another in the given order. Each goes to the tightest (or lowest) gap
-// that is free during its whole live range. Stops when it needs `limit` bytes.
-Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<int32_t>& order,
-                         Fit fit, int64_t limit = std::numeric_limits<int64_t>::max()) {
-  Assignment assignment;
-  assignment.offsets.assign(ranges.size(), 0);
-  PlacedInTime placed(ranges);
-  for (int32_t id : order) {
-    const LiveRange& item = ranges[id];
-    const int64_t offset = placed.Find(item, fit);
-    assignment.offsets[id] = offset;
-    assignment.bytes = std::max(assignment.bytes, offset + item.bytes);
-    if (assignment.bytes >= limit) break;
-    placed.Add(item, offset);
-  }
-  return assignment;
 }
 
 // Tries the orders in which every range is compared with all earlier ones.
@@ -478,7 +255,7 @@ Assignment AssignOffsets(absl::Span<const LiveRange> ranges) {
   if (ranges.size() <= kMostForPairs) ImproveByPairs(ranges, bound, best);
   // With many ranges, the last few percent are not worth the time.
   const int64_t target = bound + (ranges.size() <= kMostForPairs ? bound / 100 : bound / 20);
-  ImproveApart(ranges, walks, target, best);
+  ImproveFromBothEnds(ranges, walks, target, best);
   if (ranges.size() <= kMostForPairs) ImproveByLargeOnes(ranges, bound, target, best);
   return best;
 }

@@ -110,7 +110,7 @@ class Buckets {
     const int64_t cap = closed_ == 0 ? first_cap_ : cap_;
     const bool fits = !members_.empty() && bytes_ + bytes <= cap && i < deadline_ &&
                       SameKind(CollectiveOf(members_[0]), CollectiveOf(i)) &&
-                      !Shares(instruction.inputs[0]);
+                      !HasMember(instruction.inputs[0]);
     if (!fits) {
       Close();
       if (!IsReduction(i)) return;  // it reduces a result of that bucket along another axis
@@ -121,7 +121,7 @@ class Buckets {
   }
 
   // Returns whether a member of the bucket is this tensor already.
-  bool Shares(ProgramValueId id) const {
+  bool HasMember(ProgramValueId id) const {
     return std::any_of(members_.begin(), members_.end(), [&](InstructionId member) {
       return program_.TensorOf(program_.instructions[member].inputs[0]) == program_.TensorOf(id);
     });
@@ -163,7 +163,7 @@ class Buckets {
       last.path = program_.values[output].path;
       last.inputs = {input};
       last.outputs = {output};
-      last.collective = program_.EnterCollective(request);
+      last.collective = program_.FindOrAddCollective(request);
     }
     if (!members_.empty()) ++closed_;
     members_.clear();

@@ -5,9 +5,6 @@
 #ifndef TESSERA_CORE_PROGRAM_PASSES_COMMUNICATION_H_
 #define TESSERA_CORE_PROGRAM_PASSES_COMMUNICATION_H_
 
-#include <cstdint>
-#include <vector>
-
 #include "core/plan/choices/stage_passes.h"
 #include "core/program/program.h"
 
@@ -40,19 +37,6 @@ void JoinGathers(Program& program);
 // are reduced, where the order allows that. This bounds how many full gradients are in memory at a
 // time.
 void LimitReductions(int in_flight, Program& program);
-
-// A gather of parameters, with the first and last instruction that read the result.
-struct ParameterGather {
-  // In order. A gather over several axes has one collective for each axis, with copies between
-  // them.
-  std::vector<InstructionId> instructions;
-  InstructionId first_use;
-  InstructionId last_use;
-};
-
-// Returns the gathers of parameters that are read, in the order of the Program. Readers of a copy
-// of the gathered values count as readers.
-std::vector<ParameterGather> FindParameterGathers(const Program& program);
 
 }  // namespace tessera
 

@@ -121,7 +121,7 @@ class Fuser {
     // The value between the two is neither written nor read.
     joined.cost.bytes +=
         b.cost.bytes - 2.0 * static_cast<double>(NumBytes(program_.values[a.outputs[0]].type));
-    joined.kernel = kernels_.EnterIfFound(std::move(work), joined.inputs, joined.outputs);
+    joined.kernel = kernels_.FindOrAddIfSupported(std::move(work), joined.inputs, joined.outputs);
     if (joined.kernel == kNone) return std::nullopt;
     const Kernel& kernel = *program_.KernelOf(joined).kernel;
     for (size_t i = 0; i < joined.inputs.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/ids/table.h"
 #include "core/program/passes/communication.h"
+#include "core/program/passes/parameter_gathers.h"
 
 namespace tessera {
 namespace {

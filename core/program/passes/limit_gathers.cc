@@ -7,6 +7,7 @@
 
 #include "core/ids/table.h"
 #include "core/program/passes/communication.h"
+#include "core/program/passes/parameter_gathers.h"
 
 namespace tessera {
 

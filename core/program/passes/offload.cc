@@ -110,19 +110,12 @@ class Offloading {
     return program_.values.push_back(std::move(tensor));
   }
 
-  StreamId StreamOf(absl::string_view name) {
-    Table<StreamId, std::string>& streams = program_.streams;
-    const auto found = std::find(streams.begin(), streams.end(), name);
-    if (found == streams.end()) return streams.push_back(std::string(name.data(), name.size()));
-    return streams.IdOf(found);
-  }
-
   void AddCopy(InstructionId position, ProgramValueId from, ProgramValueId to,
                absl::string_view stream, Phase phase) {
     Instruction copy;
     copy.path = PathOf(to);
     copy.kind = InstructionKind::kCopy;
-    copy.stream = StreamOf(stream);
+    copy.stream = program_.FindOrAddStream(stream);
     copy.inputs = {from};
     copy.outputs = {to};
     copy.phase = phase;

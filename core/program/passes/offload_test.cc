@@ -181,7 +181,7 @@ TEST_F(OffloadTest, AStateThatIsOnlyWrittenIsCopiedToTheHost) {
 // Six gradients. Each is reduced as soon as it is computed, and read at the end.
 class OffloadGradientsTest : public OffloadTest {
  protected:
-  TestProgram Made() {
+  TestProgram ReduceSixGradients() {
     Tensor x = graph_.Input("x", Vector());
     const Tensor gradients[] = {Exp(x),  Square(x), Negate(x),
                                 Sqrt(x), Log(x),    Gelu(x, GeluKind::kTanh)};
@@ -212,7 +212,7 @@ class OffloadGradientsTest : public OffloadTest {
 // The copy of a gradient is issued right before the next collective, so that no copy has to wait
 // for its own collective immediately.
 TEST_F(OffloadGradientsTest, ReducedGradientsWaitOnTheHost) {
-  TestProgram made = Made();
+  TestProgram made = ReduceSixGradients();
   RunPass({.gradients = true, .distance = 1}, made);
   EXPECT_EQ(Lines(made.program),
             "exp = exp(x)\n"

@@ -44,7 +44,7 @@ class Scheduler {
       if (IsReduction(next)) ++reductions_run_;
       scheduled_[next] = true;
       for (BufferId buffer : buffers_read_[next]) {
-        if (--unread_[buffer] == 1) Reconsider(buffer);
+        if (--unread_[buffer] == 1) AddLastReader(buffer);
       }
       for (InstructionId after : successors_[next]) {
         if (IsReduction(next)) reduction_[after] = reductions_run_;
@@ -101,7 +101,7 @@ class Scheduler {
   }
 
   // Returns the bytes that running instruction i now would free, minus those that it takes.
-  int64_t Gain(InstructionId i) const {
+  int64_t FreedBytes(InstructionId i) const {
     int64_t gain = 0;
     for (BufferId buffer : buffers_read_[i]) {
       if (unread_[buffer] == 1 && !kept_[buffer]) gain += program_.buffers[buffer].bytes;
@@ -131,14 +131,14 @@ class Scheduler {
     ready_.insert(i);
     if (IsReduction(i)) reductions_.insert(i);
     if (reduction_[i] > 0) after_reduction_.insert({reduction_[i], i});
-    if (Gain(i) > 0) freeing_.insert(i);
+    if (FreedBytes(i) > 0) freeing_.insert(i);
   }
 
   // Called when only one reader of the buffer is left: running that reader would free the buffer.
-  void Reconsider(BufferId buffer) {
+  void AddLastReader(BufferId buffer) {
     for (InstructionId reader : readers_[buffer]) {
       if (!scheduled_[reader]) {
-        if (ready_.count(reader) > 0 && Gain(reader) > 0) freeing_.insert(reader);
+        if (ready_.count(reader) > 0 && FreedBytes(reader) > 0) freeing_.insert(reader);
         return;
       }
     }

@@ -1,8 +1,9 @@
+#include "core/program/passes/parameter_gathers.h"
+
 #include <utility>
 #include <vector>
 
 #include "core/ids/table.h"
-#include "core/program/passes/communication.h"
 #include "core/program/stream_names.h"
 
 namespace tessera {
@@ -16,7 +17,7 @@ bool IsGather(const Program& program, const Instruction& instruction) {
 
 // Returns whether an instruction only moves its inputs. If parts are not consecutive in memory,
 // copies put the gathered parts in order.
-bool Moves(const Program& program, const Instruction& instruction) {
+bool OnlyMoves(const Program& program, const Instruction& instruction) {
   return instruction.kind != InstructionKind::kKernel ||
          program.KernelOf(instruction).request.op == "copy";
 }
@@ -54,7 +55,7 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
   Table<ProgramValueId, int> axes_of(program.values.size(), 0);
   for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
-    const bool moves = Moves(program, instruction);
+    const bool moves = OnlyMoves(program, instruction);
     if (IsGather(program, instruction)) {
       const ProgramValueId input = program.TensorOf(instruction.inputs[0]);
       const ProgramValueId output = program.TensorOf(instruction.outputs[0]);

@@ -9,6 +9,7 @@
 #include "core/ids/table.h"
 #include "core/program/hazards/dependencies.h"
 #include "core/program/passes/communication.h"
+#include "core/program/passes/parameter_gathers.h"
 
 namespace tessera {
 

@@ -27,7 +27,7 @@ static_assert(static_cast<int>(CollectiveOperation::kReceive) == ProgramProto::C
 static_assert(static_cast<int>(Reduction::kMin) == ProgramProto::Collective::MIN);
 
 template <typename... Text>
-absl::Status Bad(const Text&... text) {
+absl::Status Malformed(const Text&... text) {
   return absl::InvalidArgumentError(absl::StrCat(text...));
 }
 
@@ -40,7 +40,7 @@ class Reader {
     program_.name = message_.name();
     program_.threads = message_.threads();
     program_.streams.assign(message_.streams().begin(), message_.streams().end());
-    if (program_.streams.empty()) return Bad("program '", program_.name, "' has no stream");
+    if (program_.streams.empty()) return Malformed("program '", program_.name, "' has no stream");
     ASSIGN_OR_RETURN(program_.mesh, Mesh::Create(AxesFromProto(message_.mesh())));
     RETURN_IF_ERROR(ReadAll(message_.parts(), program_.parts, "part"));
     RETURN_IF_ERROR(ReadAll(message_.flat_groups(), flat_groups_, "flat group"));
@@ -55,7 +55,7 @@ class Reader {
     RETURN_IF_ERROR(ReadAll(message_.states(), program_.states, "state"));
     RETURN_IF_ERROR(ReadAll(message_.outputs(), program_.outputs, "output"));
     if (message_.arenas_size() > static_cast<int>(std::size(kAllMemorySpaces))) {
-      return Bad("program '", program_.name, "' has ", message_.arenas_size(), " arenas");
+      return Malformed("program '", program_.name, "' has ", message_.arenas_size(), " arenas");
     }
     for (int i = 0; i < message_.arenas_size(); ++i) {
       RETURN_IF_ERROR(CheckBytes(message_.arenas(i)));
@@ -72,8 +72,8 @@ class Reader {
       all.emplace_back();
       const absl::Status status = Read(message, all.back());
       if (!status.ok()) {
-        return Bad("program '", program_.name, "', ", what, " ", all.size() - 1, ": ",
-                   status.message());
+        return Malformed("program '", program_.name, "', ", what, " ", all.size() - 1, ": ",
+                         status.message());
       }
     }
     return absl::OkStatus();
@@ -81,7 +81,7 @@ class Reader {
 
   static absl::Status CheckIndex(int64_t index, int64_t count, absl::string_view what) {
     if (index >= 0 && index < count) return absl::OkStatus();
-    return Bad(what, " ", index, " does not exist; there are ", count);
+    return Malformed(what, " ", index, " does not exist; there are ", count);
   }
   // Checks an index that may be absent.
   static absl::Status CheckOptional(int64_t index, int64_t count, absl::string_view what) {
@@ -89,7 +89,7 @@ class Reader {
   }
   static absl::Status CheckBytes(int64_t bytes) {
     if (bytes >= 0 && bytes <= kMaxProtoBytes) return absl::OkStatus();
-    return Bad(bytes, " bytes; 0 to 2^50 are possible");
+    return Malformed(bytes, " bytes; 0 to 2^50 are possible");
   }
 
   // Reads indices into a list of `count` entries.
@@ -112,27 +112,27 @@ class Reader {
   absl::Status CheckOperand(int32_t id) const {
     RETURN_IF_ERROR(CheckIndex(id, message_.values_size(), "value"));
     if (message_.values(id).buffer() != kNone) return absl::OkStatus();
-    return Bad("value ", id, " lies in no buffer");
+    return Malformed("value ", id, " lies in no buffer");
   }
 
   absl::Status Read(const ProgramProto::Value& message, ProgramValue& value) const {
     value.path = message.path();
     ASSIGN_OR_RETURN(value.type, FromProto(message.type()));
     if (message.strides_size() != message.type().shape_size()) {
-      return Bad(message.strides_size(), " strides for ", TypeToString(value.type));
+      return Malformed(message.strides_size(), " strides for ", TypeToString(value.type));
     }
     int64_t bytes = SizeOf(value.type.dtype);
     for (int d = 0; d < message.strides_size(); ++d) {
       const int64_t stride = message.strides(d);
       const int64_t steps = std::max<int64_t>(value.type.shape[d], 1);
       if (stride < 0 || stride > kMaxProtoBytes / steps / SizeOf(value.type.dtype)) {
-        return Bad("a stride of ", stride, " elements");
+        return Malformed("a stride of ", stride, " elements");
       }
       bytes += stride * steps * SizeOf(value.type.dtype);
       RETURN_IF_ERROR(CheckBytes(bytes));
       value.strides.push_back(stride);
     }
-    if (!ProgramProto::Role_IsValid(message.role())) return Bad("role ", message.role());
+    if (!ProgramProto::Role_IsValid(message.role())) return Malformed("role ", message.role());
     value.role = static_cast<Role>(message.role());
     RETURN_IF_ERROR(CheckOptional(message.buffer(), message_.buffers_size(), "buffer"));
     RETURN_IF_ERROR(CheckBytes(message.offset()));
@@ -175,14 +175,14 @@ class Reader {
       ASSIGN_OR_RETURN(epilogue.attributes, FromProto(added.attributes()));
       epilogue.extra_inputs = added.extra_inputs();
       if (epilogue.extra_inputs < 0 || epilogue.extra_inputs > message.request().inputs_size()) {
-        return Bad("an epilogue of ", epilogue.extra_inputs, " operands");
+        return Malformed("an epilogue of ", epilogue.extra_inputs, " operands");
       }
     }
     RETURN_IF_ERROR(CheckBytes(message.workspace_bytes()));
     planned.workspace_bytes = message.workspace_bytes();
     planned.key = request.Key();
     planned.op = FindOperator(request.op);
-    if (planned.op == nullptr) return Bad("no operator '", request.op, "'");
+    if (planned.op == nullptr) return Malformed("no operator '", request.op, "'");
     return FindKernel(message.kernel(), planned);
   }
 
@@ -191,20 +191,21 @@ class Reader {
   absl::Status FindKernel(absl::string_view name, PlannedKernel& planned) const {
     const KernelRequest& request = planned.request;
     const absl::Status status = CheckKernelRequest(*planned.op, request);
-    if (!status.ok()) return Bad(planned.key, ": ", status.message());
+    if (!status.ok()) return Malformed(planned.key, ": ", status.message());
     for (const Kernel* kernel : CandidateKernels(catalogue_, request)) {
       if (kernel->name() == name) planned.kernel = kernel;
     }
     if (planned.kernel != nullptr) return absl::OkStatus();
-    return Bad("backend '", catalogue_.name(), "' has no kernel '", name, "' for ", planned.key);
+    return Malformed("backend '", catalogue_.name(), "' has no kernel '", name, "' for ",
+                     planned.key);
   }
 
   absl::Status Read(const ProgramProto::Collective& message, CollectiveRequest& request) const {
     if (!ProgramProto::Collective::Operation_IsValid(message.operation())) {
-      return Bad("operation ", message.operation());
+      return Malformed("operation ", message.operation());
     }
     if (!ProgramProto::Collective::Reduction_IsValid(message.reduction())) {
-      return Bad("reduction ", message.reduction());
+      return Malformed("reduction ", message.reduction());
     }
     RETURN_IF_ERROR(CheckBytes(message.elements()));
     request.operation = static_cast<CollectiveOperation>(message.operation());
@@ -216,7 +217,7 @@ class Reader {
       RETURN_IF_ERROR(program_.mesh.FindAxis(axis).status());
     }
     if (message.shift() < 0 || message.shift() > Mesh::kMaxRanks) {
-      return Bad("a shift of ", message.shift(), " ranks");
+      return Malformed("a shift of ", message.shift(), " ranks");
     }
     request.shift = message.shift();
     return absl::OkStatus();
@@ -236,7 +237,7 @@ class Reader {
   absl::Status Read(const ProgramProto::FlatGroup& message,
                     std::shared_ptr<const FlatGroup>& group) const {
     if (message.ranks() < 1 || message.ranks() > Mesh::kMaxRanks) {
-      return Bad("split over ", message.ranks(), " ranks");
+      return Malformed("split over ", message.ranks(), " ranks");
     }
     std::vector<FlatGroup::Member> members;
     for (const ProgramProto::FlatGroup::Member& member : message.members()) {
@@ -268,10 +269,10 @@ class Reader {
   absl::Status Read(const ProgramProto::Instruction& message, Instruction& instruction) const {
     const int64_t position = static_cast<int64_t>(program_.instructions.size()) - 1;
     if (!ProgramProto::Instruction::Kind_IsValid(message.kind())) {
-      return Bad("kind ", message.kind());
+      return Malformed("kind ", message.kind());
     }
     if (!ProgramProto::Instruction::Phase_IsValid(message.phase())) {
-      return Bad("phase ", message.phase());
+      return Malformed("phase ", message.phase());
     }
     instruction.path = message.path();
     instruction.kind = static_cast<InstructionKind>(message.kind());
@@ -299,12 +300,13 @@ class Reader {
     RETURN_IF_ERROR(ReadOperands(message.outputs(), instruction.outputs));
     RETURN_IF_ERROR(
         ReadIndices(message.after(), message_.values_size(), "value", instruction.after));
-    if (instruction.draw != kNone && instruction.outputs.empty()) return Bad("draws no output");
+    if (instruction.draw != kNone && instruction.outputs.empty())
+      return Malformed("draws no output");
     instruction.phase = static_cast<Phase>(message.phase());
     instruction.recomputed = message.recomputed();
     instruction.cost = {message.flops(), message.recomputed_flops(), message.bytes()};
     for (const double cost : {message.flops(), message.recomputed_flops(), message.bytes()}) {
-      if (!std::isfinite(cost) || cost < 0) return Bad("a cost of ", cost);
+      if (!std::isfinite(cost) || cost < 0) return Malformed("a cost of ", cost);
     }
     return absl::OkStatus();
   }
@@ -320,24 +322,25 @@ class Reader {
     RETURN_IF_ERROR(CheckBytes(message.bytes()));
     buffer.bytes = message.bytes();
     if (!ProgramProto::MemorySpace_IsValid(message.space())) {
-      return Bad("memory space ", message.space());
+      return Malformed("memory space ", message.space());
     }
     if (!ProgramProto::Category_IsValid(message.category())) {
-      return Bad("category ", message.category());
+      return Malformed("category ", message.category());
     }
     buffer.space = static_cast<MemorySpace>(message.space());
     buffer.category = static_cast<Category>(message.category());
     for (const ProgramProto::Buffer::Change& change : message.changes()) {
       RETURN_IF_ERROR(CheckIndex(change.first(), end, "instruction"));
       if (!ProgramProto::Category_IsValid(change.category())) {
-        return Bad("category ", change.category());
+        return Malformed("category ", change.category());
       }
       buffer.changes.push_back({change.first(), static_cast<Category>(change.category())});
     }
     buffer.state = message.state();
     if (message.first() < -1 || message.first() > end || message.last() < -1 ||
         message.last() > end) {
-      return Bad("live in [", message.first(), ", ", message.last(), "] of ", end, " instructions");
+      return Malformed("live in [", message.first(), ", ", message.last(), "] of ", end,
+                       " instructions");
     }
     buffer.first = message.first();
     buffer.last = message.last();
@@ -353,7 +356,7 @@ class Reader {
   }
 
   absl::Status Read(const ProgramProto::State& message, ProgramState& state) const {
-    if (!ProgramProto::Role_IsValid(message.role())) return Bad("role ", message.role());
+    if (!ProgramProto::Role_IsValid(message.role())) return Malformed("role ", message.role());
     if (message.input() != kNone) RETURN_IF_ERROR(CheckOperand(message.input()));
     RETURN_IF_ERROR(CheckOperand(message.updated()));
     state = {message.path(), message.origin(), static_cast<Role>(message.role()),

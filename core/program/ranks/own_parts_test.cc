@@ -58,7 +58,7 @@ class OwnPartsTest : public ::testing::Test {
     program_.instructions.push_back(instruction);
   }
 
-  OwnParts Made(int rank) const {
+  OwnParts PartsOf(int rank) const {
     return OwnParts(program_, RankBinding(&program_, {rank}), {rank});
   }
   // Returns where a member is read: at which element of the state, or -1 for the gathered tensor.
@@ -69,7 +69,7 @@ class OwnPartsTest : public ::testing::Test {
   }
   void ExpectNothingInState() const {
     for (const int rank : {0, 1}) {
-      const OwnParts parts = Made(rank);
+      const OwnParts parts = PartsOf(rank);
       EXPECT_EQ(parts.UnreadIn(InstructionId(0)).size(), 0);
       for (const int member : {0, 1, 2}) EXPECT_EQ(InState(parts, member), -1);
     }
@@ -80,7 +80,7 @@ class OwnPartsTest : public ::testing::Test {
 };
 
 TEST_F(OwnPartsTest, AMemberInTheOwnPartIsReadInTheState) {
-  const OwnParts first = Made(0), second = Made(1);
+  const OwnParts first = PartsOf(0), second = PartsOf(1);
   EXPECT_EQ(first.UnreadIn(InstructionId(0)), (FlatGroup::Range{0, 4}));
   EXPECT_EQ(InState(first, 0), 0);
   EXPECT_EQ(InState(first, 1), -1);
@@ -93,9 +93,9 @@ TEST_F(OwnPartsTest, AMemberInTheOwnPartIsReadInTheState) {
 
 TEST_F(OwnPartsTest, WhatNobodyReadsIsUnread) {
   program_.instructions.erase(program_.instructions.begin() + 2);
-  EXPECT_EQ(Made(0).UnreadIn(InstructionId(0)), (FlatGroup::Range{0, 6}));
-  EXPECT_EQ(Made(1).UnreadIn(InstructionId(0)), (FlatGroup::Range{6, 12}));
-  EXPECT_EQ(InState(Made(0), 0), 0);
+  EXPECT_EQ(PartsOf(0).UnreadIn(InstructionId(0)), (FlatGroup::Range{0, 6}));
+  EXPECT_EQ(PartsOf(1).UnreadIn(InstructionId(0)), (FlatGroup::Range{6, 12}));
+  EXPECT_EQ(InState(PartsOf(0), 0), 0);
 }
 
 TEST_F(OwnPartsTest, AStateThatIsWrittenBeforeTheLastReaderIsCopied) {
@@ -116,7 +116,7 @@ TEST_F(OwnPartsTest, AStateThatAnotherStreamWritesIsCopied) {
 TEST_F(OwnPartsTest, AStateThatIsWrittenBeforeTheGatherStays) {
   std::rotate(program_.instructions.begin(), program_.instructions.begin() + 4,
               program_.instructions.end());
-  EXPECT_EQ(Made(0).UnreadIn(InstructionId(1)), (FlatGroup::Range{0, 4}));
+  EXPECT_EQ(PartsOf(0).UnreadIn(InstructionId(1)), (FlatGroup::Range{0, 4}));
 }
 
 TEST_F(OwnPartsTest, AReaderOfTheWholeNeedsTheCopy) {
@@ -128,7 +128,7 @@ TEST_F(OwnPartsTest, AReaderOfTheWholeNeedsTheCopy) {
 // output.
 TEST_F(OwnPartsTest, AValueThatIsCopiedInPartNeedsAllOfTheCopy) {
   program_.values[members_[0]].offset = 2 * kSize;
-  const OwnParts parts = Made(0);
+  const OwnParts parts = PartsOf(0);
   EXPECT_EQ(parts.UnreadIn(InstructionId(0)).size(), 0);
   EXPECT_EQ(InState(parts, 0), -1);
 }

@@ -9,8 +9,8 @@ namespace tessera {
 namespace {
 
 template <typename Rule>
-Id<Rule> Intern(const Rule& rule, Table<Id<Rule>, Rule>& table,
-                absl::flat_hash_map<Rule, Id<Rule>>& entered) {
+Id<Rule> FindOrAddRule(const Rule& rule, Table<Id<Rule>, Rule>& table,
+                       absl::flat_hash_map<Rule, Id<Rule>>& entered) {
   const auto [entry, added] = entered.try_emplace(rule, table.end_id());
   if (added) table.push_back(rule);
   return entry->second;
@@ -27,11 +27,13 @@ RankRuleTable::RankRuleTable(Program* program) : program_(*program) {
   }
 }
 
-PartId RankRuleTable::Enter(const PartRule& part) {
+PartId RankRuleTable::FindOrAdd(const PartRule& part) {
   if (part.extent == part.global && part.layout == MeshLayout(part.layout.num_axes())) return kNone;
-  return Intern(part, program_.parts, parts_);
+  return FindOrAddRule(part, program_.parts, parts_);
 }
 
-FlatId RankRuleTable::Enter(const FlatRule& flat) { return Intern(flat, program_.flats, flats_); }
+FlatId RankRuleTable::FindOrAdd(const FlatRule& flat) {
+  return FindOrAddRule(flat, program_.flats, flats_);
+}
 
 }  // namespace tessera

@@ -18,8 +18,8 @@ class RankRuleTable {
 
   // Return the index of an equal rule, which is added if there is none. A part that is the whole
   // tensor on all ranks has no rule: returns kNone.
-  PartId Enter(const PartRule& part);
-  FlatId Enter(const FlatRule& flat);
+  PartId FindOrAdd(const PartRule& part);
+  FlatId FindOrAdd(const FlatRule& flat);
 
  private:
   Program& program_;

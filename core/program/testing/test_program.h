@@ -83,7 +83,7 @@ class TestProgram {
         : request.operation == CollectiveOperation::kReceive ? InstructionKind::kReceive
                                                              : InstructionKind::kCollective;
     Insert(position, kind, input, output, stream);
-    program.instructions[position].collective = program.EnterCollective(request);
+    program.instructions[position].collective = program.FindOrAddCollective(request);
   }
 
   // Replaces `from` by `to` in the inputs of all instructions from `first` on, and in the outputs.

@@ -117,7 +117,7 @@ class Verifier {
       } else if (!parts.interleaved) {
         break;
       }
-      if (StridedRange::Common(BytesOf(it->second.value), range) > 0) {
+      if (StridedRange::CommonElements(BytesOf(it->second.value), range) > 0) {
         return overlap(it->second.value);
       }
     }
@@ -158,7 +158,7 @@ class Verifier {
     int64_t held = 0;
     absl::InlinedVector<const BufferContents::Entry*, 4> own, others;
     contents_[value.buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
-      const int64_t common = StridedRange::Common(entry.bytes, bytes);
+      const int64_t common = StridedRange::CommonElements(entry.bytes, bytes);
       if (common == 0) return;
       const bool same = program_.TensorOf(entry.value) == program_.TensorOf(id);
       if (same) held += common;
@@ -168,7 +168,7 @@ class Verifier {
       bool overwritten = held < bytes.elements() - bytes_.PaddingIn(value.buffer, bytes);
       for (const BufferContents::Entry* entry : own) {
         overwritten = overwritten || (entry->number < other->number &&
-                                      StridedRange::Common(entry->bytes, other->bytes) > 0);
+                                      StridedRange::CommonElements(entry->bytes, other->bytes) > 0);
       }
       if (overwritten) {
         return Error(where(),
@@ -193,20 +193,20 @@ class Verifier {
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       const ProgramValue& input = program_.values[instruction.inputs[k]];
       if (input.buffer != value.buffer ||
-          StridedRange::Common(BytesOf(instruction.inputs[k]), bytes) == 0) {
+          StridedRange::CommonElements(BytesOf(instruction.inputs[k]), bytes) == 0) {
         continue;
       }
       if (input.sliced_from != kNone || input.flat != value.flat || input.packed != value.packed ||
           input.offset != value.offset || input.type != value.type ||
           !IsRowMajor(input.type.shape, input.strides) ||
           !IsRowMajor(value.type.shape, value.strides) ||
-          !Allowed(instruction, static_cast<int>(k), j)) {
+          !IsInPlacePair(instruction, static_cast<int>(k), j)) {
         return Error(Name(i), absl::StrCat("may not write ", value.path, " over ", input.path));
       }
     }
     absl::Status status;
     contents_[value.buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
-      if (entry.writer == i && StridedRange::Common(entry.bytes, bytes) > 0) {
+      if (entry.writer == i && StridedRange::CommonElements(entry.bytes, bytes) > 0) {
         status = Error(Name(i), absl::StrCat("writes ", value.path, " over its own output ",
                                              program_.values[entry.value].path));
       }
@@ -215,7 +215,7 @@ class Verifier {
     return status;
   }
 
-  bool Allowed(const Instruction& instruction, int input, int output) const {
+  bool IsInPlacePair(const Instruction& instruction, int input, int output) const {
     for (const auto& [from, to] : InPlacePairs(program_, instruction)) {
       if (from == input && to == output) return true;
     }

@@ -36,7 +36,7 @@ struct PartsProgram : TestProgram {
   }
   // Makes an existing value hold a part.
   void Hold(absl::string_view path, const Shape& global, AxisLayout layout) {
-    program.values[Value(path)].part = RankRuleTable(&program).Enter(Part(global, layout));
+    program.values[Value(path)].part = RankRuleTable(&program).FindOrAdd(Part(global, layout));
   }
   // Adds each rank's slice of a value that all ranks hold.
   ProgramValueId AddSlice(absl::string_view path, ProgramValueId base, AxisLayout layout) {
@@ -46,7 +46,7 @@ struct PartsProgram : TestProgram {
     slice.type.shape = part.LocalShape(program.mesh);
     slice.within = program.TensorOf(base);
     slice.sliced_from = base;
-    slice.part = RankRuleTable(&program).Enter(part);
+    slice.part = RankRuleTable(&program).FindOrAdd(part);
     return program.values.push_back(std::move(slice));
   }
   // Reduces a value over all ranks at the end; the result is also an output.

@@ -146,7 +146,7 @@ void Store(Message* message, const FieldDescriptor& field, T value,
   (message->GetReflection()->*(field.is_repeated() ? add : set))(message, &field, std::move(value));
 }
 
-absl::Status Unfit(absl::string_view value, absl::string_view what) {
+absl::Status ValueError(absl::string_view value, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("'", value, "' is not ", what));
 }
 
@@ -156,8 +156,8 @@ absl::Status StoreInteger(Message* message, const FieldDescriptor& field, absl::
                           void (Reflection::*add)(Message*, const FieldDescriptor*, T) const) {
   T value;
   if (!absl::SimpleAtoi(text, &value)) {
-    return Unfit(text, std::is_signed_v<T> ? "a whole number that fits"
-                                           : "a whole number, 0 or more, that fits");
+    return ValueError(text, std::is_signed_v<T> ? "a whole number that fits"
+                                                : "a whole number, 0 or more, that fits");
   }
   Store<T>(message, field, value, set, add);
   return absl::OkStatus();
@@ -180,7 +180,7 @@ absl::Status StoreValue(Message* message, const FieldDescriptor& field, absl::st
     case FieldDescriptor::CPPTYPE_DOUBLE:
     case FieldDescriptor::CPPTYPE_FLOAT: {
       double value;
-      if (!absl::SimpleAtod(text, &value)) return Unfit(text, "a number");
+      if (!absl::SimpleAtod(text, &value)) return ValueError(text, "a number");
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
         Store<double>(message, field, value, &Reflection::SetDouble, &Reflection::AddDouble);
       } else {
@@ -191,7 +191,7 @@ absl::Status StoreValue(Message* message, const FieldDescriptor& field, absl::st
     }
     case FieldDescriptor::CPPTYPE_BOOL: {
       bool value;
-      if (!absl::SimpleAtob(text, &value)) return Unfit(text, "true or false");
+      if (!absl::SimpleAtob(text, &value)) return ValueError(text, "true or false");
       Store<bool>(message, field, value, &Reflection::SetBool, &Reflection::AddBool);
       return absl::OkStatus();
     }
@@ -203,7 +203,7 @@ absl::Status StoreValue(Message* message, const FieldDescriptor& field, absl::st
         for (int i = 0; i < field.enum_type()->value_count(); ++i) {
           names.push_back(field.enum_type()->value(i)->name());
         }
-        return Unfit(text, absl::StrCat("one of ", absl::StrJoin(names, ", ")));
+        return ValueError(text, absl::StrCat("one of ", absl::StrJoin(names, ", ")));
       }
       Store<const google::protobuf::EnumValueDescriptor*>(
           message, field, value, &Reflection::SetEnum, &Reflection::AddEnum);
@@ -301,7 +301,7 @@ absl::Status ConfigEditor::Set(absl::string_view path, absl::string_view value) 
   }
   absl::string_view inner = value;
   if (absl::ConsumePrefix(&inner, "[") && !absl::ConsumeSuffix(&inner, "]")) {
-    return with_path(Unfit(value, "a list such as [64;32]"));
+    return with_path(ValueError(value, "a list such as [64;32]"));
   }
   const std::unique_ptr<Message> scratch(location.message->New());
   for (absl::string_view element : absl::StrSplit(inner, ';', absl::SkipWhitespace())) {

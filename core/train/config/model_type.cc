@@ -49,8 +49,8 @@ class Scanner {
   size_t begin_ = 0, at_ = 0;
 };
 
-bool Opens(absl::string_view token) { return token == "{" || token == "<"; }
-bool Closes(absl::string_view token) { return token == "}" || token == ">"; }
+bool IsOpening(absl::string_view token) { return token == "{" || token == "<"; }
+bool IsClosing(absl::string_view token) { return token == "}" || token == ">"; }
 
 }  // namespace
 
@@ -67,15 +67,15 @@ std::string WithModelType(absl::string_view text, absl::string_view type) {
   bool first = false;     // whether the last token opened the model's message
   bool added = false;     // whether a brace is to be closed with the model's message
   for (absl::string_view token = scanner.Next(); !token.empty(); token = scanner.Next()) {
-    if (first && token != "[" && token != "type_url" && token != "value" && !Closes(token)) {
+    if (first && token != "[" && token != "type_url" && token != "value" && !IsClosing(token)) {
       insert(scanner.begin(), absl::StrCat("[", type, "] { "));
       added = true;
     }
     first = false;
-    if (Opens(token)) {
+    if (IsOpening(token)) {
       first = of_model && depth == 0;
       ++depth;
-    } else if (Closes(token)) {
+    } else if (IsClosing(token)) {
       --depth;
       if (depth == 0 && added) insert(scanner.begin(), "} ");
       if (depth == 0) added = false;

@@ -1,18 +1,15 @@
 #include "core/train/data/text_dataset.h"
 
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "core/train/data/testing/texts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,22 +18,6 @@ namespace {
 
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-std::string WriteText(const std::string& name, const std::string& text) {
-  std::string path = ::testing::TempDir() + "/" + name;
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
-
-// Returns random bytes from 32 to 126 in which every window of 6 bytes occurs only once.
-std::string MixedText(int64_t bytes) {
-  std::string text;
-  const RandomStream stream = MakeStream(5, "text");
-  for (int64_t i = 0; i < bytes; ++i) {
-    text += static_cast<char>(32 + RandomWord(stream, 0, i) % 95);
-  }
-  return text;
-}
 
 std::unique_ptr<TextDataset> OpenText(const std::string& text, int64_t sequence,
                                       uint64_t seed = 1) {
@@ -251,126 +232,6 @@ TEST(TextDatasetTest, RefusesWrongReads) {
   }
   // The last batch whose row numbers fit into 64 bits.
   EXPECT_TRUE(status(INT64_MAX - 2, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
-}
-
-TEST(TextDatasetTest, DetectsATruncatedFile) {
-  const std::string path = WriteText("cut.txt", MixedText(100000));
-  auto dataset = TextDataset::Open(path, 16, 1);
-  ASSERT_TRUE(dataset.ok());
-  ASSERT_EQ(truncate(path.c_str(), 100), 0);
-  const absl::Status status =
-      ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("had 100000 bytes"));
-}
-
-TEST(TextDatasetTest, DetectsAFileRewrittenAtTheSameSize) {
-  const std::string text = MixedText(100000);
-  const std::string path = WriteText("rewritten.txt", text);
-  auto dataset = TextDataset::Open(path, 16, 1);
-  ASSERT_TRUE(dataset.ok());
-  const auto read = [&] {
-    return ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
-  };
-  // Every change gets a different time, even if the file system's times are coarse.
-  int64_t seconds = 1'000'000'000;
-  const auto write = [&](const std::string& contents) {
-    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << contents;
-    const timeval times[2] = {{++seconds, 0}, {seconds, 0}};
-    ASSERT_EQ(utimes(path.c_str(), times), 0);
-  };
-  write(text);
-  EXPECT_TRUE(read().ok()) << "written again as it was";
-  std::string other = text;
-  other[99999] ^= 1;
-  write(other);
-  EXPECT_EQ(read().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(read().message()), HasSubstr("the file was changed while it was in use"));
-  write(text);
-  EXPECT_TRUE(read().ok());
-}
-
-// Regression: a read of a large file that was touched took longer than other ranks wait for it.
-TEST(TextDatasetTest, AReadDoesNotCompareTheFile) {
-  std::string text = MixedText(100000);
-  const std::string path = WriteText("touched.txt", text);
-  auto dataset = TextDataset::Open(path, 16, 1);
-  ASSERT_TRUE(dataset.ok());
-  int64_t seconds = 1'000'000'000;
-  const auto touch = [&] {
-    const timeval times[2] = {{++seconds, 0}, {seconds, 0}};
-    ASSERT_EQ(utimes(path.c_str(), times), 0);
-  };
-  EXPECT_FALSE((*dataset)->MustCompare());
-  touch();
-  ReadBatch(**dataset, DataSplit::kTrain, 0, {2, 16});
-  EXPECT_TRUE((*dataset)->MustCompare()) << "the read has not compared it";
-  EXPECT_TRUE((*dataset)->Compare().ok());
-  EXPECT_FALSE((*dataset)->MustCompare());
-
-  text[99999] ^= 1;
-  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << text;
-  touch();
-  ReadBatch(**dataset, DataSplit::kTrain, 0, {2, 16});
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE((*dataset)->MustCompare());
-    EXPECT_EQ((*dataset)->Compare().code(), absl::StatusCode::kFailedPrecondition);
-  }
-  ASSERT_EQ(truncate(path.c_str(), 99999), 0);
-  EXPECT_TRUE((*dataset)->MustCompare());
-}
-
-// Regression: text that was appended ended the run.
-TEST(TextDatasetTest, AnAppendIsHarmless) {
-  const std::string text = MixedText(100000);
-  const std::string path = WriteText("appended.txt", text);
-  auto dataset = TextDataset::Open(path, 16, 1);
-  ASSERT_TRUE(dataset.ok());
-  const std::string fingerprint = (*dataset)->Fingerprint();
-  std::ofstream(path, std::ios::binary | std::ios::app) << "more";
-  const absl::Status status =
-      ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
-  EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ((*dataset)->Fingerprint(), fingerprint);
-}
-
-// Regression: all of a growing text was read again at each change. It is compared by samples, which
-// do not see one changed byte between them, but all that shifts what follows.
-TEST(TextDatasetTest, AGrowingFileIsComparedBySamples) {
-  const std::string text = MixedText(1000000);
-  const std::string path = WriteText("growing.txt", text);
-  auto dataset = TextDataset::Open(path, 16, 1);
-  ASSERT_TRUE(dataset.ok());
-  const auto read_from = [&](const std::string& contents) {
-    WriteText("growing.txt", contents);
-    return ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
-  };
-  std::string changed = text;
-  changed[10000] ^= 1;
-  EXPECT_TRUE(read_from(changed + "more").ok());
-  EXPECT_TRUE(read_from(text + "more and more").ok());
-  for (const size_t at : {size_t{0}, size_t{10000}, size_t{500000}, text.size() - 1}) {
-    std::string inserted = text;
-    inserted.insert(at, "an insertion, and more and more");
-    EXPECT_EQ(read_from(inserted).code(), absl::StatusCode::kFailedPrecondition) << at;
-  }
-  // Without growth, one changed byte is seen.
-  EXPECT_EQ(read_from(changed + "12345").code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(read_from(text + "12345").ok());
-}
-
-// Regression: it was read through a map, which kills the process where the file has been truncated.
-TEST(TextDatasetTest, AFileThatIsTruncatedWhileItIsReadIsAnError) {
-  const std::string path = WriteText("read.txt", MixedText(100000));
-  const auto file = TextDataset::Find(path, 16);
-  ASSERT_TRUE(file.ok());
-  std::vector<char> bytes(100);
-  EXPECT_TRUE((*file)->ReadAt(99900, absl::MakeSpan(bytes)).ok());
-  ASSERT_EQ(truncate(path.c_str(), 99950), 0);
-  const absl::Status status = (*file)->ReadAt(99900, absl::MakeSpan(bytes));
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("it had 100000 bytes when it was opened, and ends at byte 99950 now"));
 }
 
 TEST(TextDatasetTest, TheFingerprintIsThatOfTheBytes) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/cost/step_cost_sums.h"
 #include "core/ids/table.h"
+#include "core/tensor/collective.h"
 
 namespace tessera {
 
@@ -38,7 +40,7 @@ StepCost MeasuredSteps::AfterStep() {
     const int64_t calls = count.calls - (is_new ? 0 : before->calls);
     if (calls == 0) continue;
     StepCost::Collective& collective = *step.mutable_collectives(
-        static_cast<int>(FindCollective(count.operation, count.mesh_axes, &step)));
+        FindOrAddCollective(CollectiveOperationName(count.operation), count.mesh_axes, &step));
     collective.set_calls(calls);
     collective.set_bytes(count.bytes_sent - (is_new ? 0 : before->bytes_sent));
   }

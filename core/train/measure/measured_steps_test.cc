@@ -7,6 +7,7 @@
 
 #include "collectives/fake/fake.h"
 #include "core/cost/cluster.h"
+#include "core/cost/step_cost_sums.h"
 #include "core/ids/table.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"

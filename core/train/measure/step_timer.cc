@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "core/plan/complete.h"
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
-#include "core/train/ranks/compile_ranks.h"
 #include "core/train/ranks/rank_engine.h"
 
 namespace tessera {

@@ -35,7 +35,7 @@ std::vector<RankFact> FromText(absl::string_view text) {
   return facts;
 }
 
-std::string Shown(const std::optional<std::string>& value) {
+std::string ValueText(const std::optional<std::string>& value) {
   if (!value.has_value()) return "nothing";
   if (value->empty()) return "(none)";
   const std::string text = absl::StrReplaceAll(value->substr(0, kShownBytes), {{"\n", " "}});
@@ -86,10 +86,10 @@ absl::Status CompareRanks(Ranks& ranks, absl::Span<const RankFact> facts,
     differing.push_back(rank);
   }
   if (!difference.has_value()) return absl::OkStatus();
-  return Agreed(absl::FailedPreconditionError(
+  return AgreedError(absl::FailedPreconditionError(
       absl::StrCat(comm::FormatRanks(differing), differing.size() == 1 ? " differs" : " differ",
-                   " from rank 0 in ", difference->what, ": ", Shown(difference->value),
-                   ", and rank 0 has ", Shown(difference->firsts), "; ", remedy)));
+                   " from rank 0 in ", difference->what, ": ", ValueText(difference->value),
+                   ", and rank 0 has ", ValueText(difference->firsts), "; ", remedy)));
 }
 
 }  // namespace tessera

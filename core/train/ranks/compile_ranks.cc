@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/layout/layout_proto.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/ranks/compare_ranks.h"
@@ -34,19 +33,6 @@ std::vector<RankFact> FingerprintsOf(const CompiledRun& run) {
 }
 
 }  // namespace
-
-absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
-  std::vector<Mesh::Axis> axes;
-  if (plan.stages_size() > 0) axes = AxesFromProto(plan.stages(0).mesh());
-  if (axes.empty() && ranks > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the Plan has no mesh for the ", ranks,
-                     " ranks of the job; name an axis: mesh { name: \"data\" }"));
-  }
-  absl::StatusOr<Mesh> mesh = Mesh::ForRanks(std::move(axes), ranks);
-  if (mesh.ok()) return mesh;
-  return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
-}
 
 absl::StatusOr<CompiledRun> CompileTogether(const std::vector<Graph>& graphs, const Plan& plan,
                                             const KernelCatalogue& catalogue, Ranks& ranks,

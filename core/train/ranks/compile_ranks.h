@@ -8,14 +8,10 @@
 #include "core/compile/compile.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
-#include "core/layout/mesh.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/ranks/ranks.h"
 
 namespace tessera {
-
-// Returns the mesh of a Plan for a job of `ranks` ranks. InvalidArgument if they do not fit.
-absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 
 // Runs CompileRun on all ranks of a run. Collective. Rank 0 completes `plan` and chooses the
 // kernels; the other ranks ignore their `plan` and compile the one that rank 0 completed. Errors

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "core/plan/complete.h"
 #include "core/runtime/world_memory.h"
 #include "core/status/status_macros.h"
-#include "core/train/ranks/compile_ranks.h"
 
 namespace tessera {
 

@@ -80,7 +80,7 @@ absl::StatusOr<std::string> Ranks::FromFirst(
         agreement_->Broadcast(text.data(), text.data(), header[1], DType::kU8, /*root=*/0)));
   }
   if (header[0] == 0) return text;
-  return Agreed(absl::Status(static_cast<absl::StatusCode>(header[0]), text));
+  return AgreedError(absl::Status(static_cast<absl::StatusCode>(header[0]), text));
 }
 
 absl::Status Ranks::Agree(const absl::Status& mine) {
@@ -96,8 +96,10 @@ absl::Status Ranks::Agree(const absl::Status& mine) {
     if ((*texts)[rank] == *first) same.push_back(rank);
   }
   const std::string message = first->substr(1);
-  if (static_cast<int>(same.size()) == size()) return Agreed(absl::Status(CodeOf(*first), message));
-  return Agreed(absl::Status(CodeOf(*first), absl::StrCat(comm::FormatRanks(same), ": ", message)));
+  if (static_cast<int>(same.size()) == size())
+    return AgreedError(absl::Status(CodeOf(*first), message));
+  return AgreedError(
+      absl::Status(CodeOf(*first), absl::StrCat(comm::FormatRanks(same), ": ", message)));
 }
 
 absl::Status Ranks::Max(absl::Span<int64_t> values) {
@@ -129,7 +131,7 @@ void Ranks::Abort(const absl::Status& why) {
   }
 }
 
-absl::Status Agreed(const absl::Status& error) {
+absl::Status AgreedError(const absl::Status& error) {
   absl::Status agreed = error;
   agreed.SetPayload(kAgreed, absl::Cord());
   return agreed;

@@ -73,7 +73,7 @@ class Ranks {
 
 // Returns `error`, which all ranks have, marked as agreed, so that only one of them needs to report
 // it.
-absl::Status Agreed(const absl::Status& error);
+absl::Status AgreedError(const absl::Status& error);
 
 // Returns whether all ranks have this error, so that only one of them needs to report it.
 bool IsAgreed(const absl::Status& error);

@@ -170,8 +170,8 @@ TEST(RanksTest, AnErrorThatTheFirstRankHasAlreadyIsReportedByItAlone) {
   const absl::Status error = absl::ResourceExhaustedError("no memory");
   const auto results = RunRanks(2, [&](Ranks& ranks) -> absl::Status {
     if (!ranks.is_first()) return ranks.Agree(error);
-    ranks.Abort(Agreed(error));
-    return Agreed(error);
+    ranks.Abort(AgreedError(error));
+    return AgreedError(error);
   });
   EXPECT_TRUE(IsAgreed(results[0])) << results[0];
   EXPECT_TRUE(IsOfAnotherRank(results[1])) << results[1];

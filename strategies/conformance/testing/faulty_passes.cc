@@ -66,12 +66,12 @@ void ReduceTwice(ProgramProto& program) {
 }
 
 // A value and the instruction that writes it.
-struct Made {
+struct WrittenValue {
   int32_t value = -1;
   int by = -1;
 };
 
-Made FindMade(const std::string& path, const ProgramProto& program) {
+WrittenValue FindWrittenValue(const std::string& path, const ProgramProto& program) {
   for (int i = 0; i < program.instructions_size(); ++i) {
     for (const int32_t output : program.instructions(i).outputs()) {
       if (program.values(output).path() == path) return {output, i};
@@ -88,7 +88,7 @@ void ReduceEachMicroBatch(ProgramProto& program) {
     const std::string path = program.values(reduction.inputs(0)).path();
     if (path.find(".bias.grad") == std::string::npos) continue;
     for (int k = 0; k < MicroBatches(program); ++k) {
-      const Made made = FindMade(path + "@" + std::to_string(k), program);
+      const WrittenValue made = FindWrittenValue(path + "@" + std::to_string(k), program);
       if (made.by >= 0) Reduce(made.value, made.by, reduction, program);
     }
     return;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
 #include "core/status/check.h"
+#include "strategies/conformance/compare_training.h"
 
 namespace tessera {
 namespace {

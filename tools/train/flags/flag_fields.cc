@@ -1,12 +1,11 @@
-// The flags that set a field of the configuration, and the names that other programs have for
-// fields.
-#include <string>
+#include "tools/train/flags/flag_fields.h"
+
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/train/config/config_editor.h"
-#include "tools/train/flags/flags.h"
+#include "tools/train/flags/config_sources.h"
 
 namespace tessera {
 namespace {

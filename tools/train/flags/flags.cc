@@ -11,10 +11,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "collectives/rendezvous/environment.h"
 #include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
+#include "tools/train/flags/check_combination.h"
+#include "tools/train/flags/flag_fields.h"
 #include "tools/train/flags/shell_word.h"
 #include "tools/world_flags/world_flags.h"
 
@@ -124,8 +125,6 @@ ABSL_FLAG(bool, check_memory, false,
 namespace tessera {
 namespace {
 
-constexpr double kMostStrategySeconds = 1e6;
-
 // Returns the value of --strategy among arguments that were not parsed; "" if it is not there.
 std::string FindStrategy(const std::vector<std::string>& arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -220,78 +219,6 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
   if (absl::GetFlag(FLAGS_max_restarts) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--max_restarts is for ranks that --nproc=N starts; another launcher has its own");
-}
-
-absl::Status CheckRanks(const CommandLine& line) {
-  if (line.ranks > 0 && !line.plan_only) {
-    return absl::InvalidArgumentError(
-        "--ranks=N is for --plan_only, which starts no ranks; --nproc=N starts ranks");
-  }
-  if (line.ranks > 0 && line.launch.nproc > 0) {
-    return absl::InvalidArgumentError(
-        "--ranks and --nproc exclude each other: with --plan_only both are the number of ranks");
-  }
-  return absl::OkStatus();
-}
-
-// --backend=fake runs all ranks in this process.
-absl::Status CheckThreads(const CommandLine& line) {
-  if (!RanksAreThreads(line) || line.plan_only) return absl::OkStatus();
-  if (line.launch.nproc == 0) {
-    return absl::InvalidArgumentError(
-        "--backend=fake runs ranks as threads of this process: --nproc=N says how many");
-  }
-  if (line.launch.max_restarts > 0) {
-    return absl::InvalidArgumentError(
-        "--max_restarts is for ranks that are processes; those of --backend=fake are threads");
-  }
-  ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
-  if (environment.size == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--backend=fake runs ranks as threads of one process, and this process is rank ",
-                   environment.rank, " of a job that ", environment.launcher, " has started"));
-}
-
-absl::Status CheckStrategy(const CommandLine& line) {
-  if (!line.strategy.empty() && !line.plan.empty()) {
-    return absl::InvalidArgumentError(
-        "--strategy and --plan exclude each other: a strategy makes the Plan");
-  }
-  if (!line.strategy_options.empty() && line.strategy.empty()) {
-    return absl::InvalidArgumentError(
-        "--strategy_options are those of a strategy: name it with --strategy=NAME");
-  }
-  if (!(line.strategy_seconds > 0 && line.strategy_seconds <= kMostStrategySeconds)) {
-    return absl::InvalidArgumentError(absl::StrCat("--strategy_seconds is ", line.strategy_seconds,
-                                                   ": it must be above 0 and at most ",
-                                                   kMostStrategySeconds));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckCombination(const CommandLine& line) {
-  RETURN_IF_ERROR(CheckRanks(line));
-  RETURN_IF_ERROR(CheckStrategy(line));
-  RETURN_IF_ERROR(CheckThreads(line));
-  if (line.requeue && (line.out.empty() || !line.resume.empty() || line.mode != Mode::kTrain)) {
-    return absl::InvalidArgumentError(
-        "--requeue resumes or starts the run in --out=DIR: give that, and neither --resume nor "
-        "--mode");
-  }
-  if (line.mode != Mode::kTrain && line.resume.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--mode=", AbslUnparseFlag(line.mode),
-                     " needs --resume=DIR: the run whose model is to be used"));
-  }
-  if (line.log_every < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--log_every is ", line.log_every, ": it must be 0 or more"));
-  }
-  if (!line.resume.empty() && !line.preset.empty()) {
-    return absl::InvalidArgumentError(
-        "--preset and --resume exclude each other: a run that is resumed has its configuration");
-  }
-  return absl::OkStatus();
 }
 
 std::vector<FlagEntry> RankFlags() {

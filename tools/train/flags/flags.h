@@ -69,13 +69,6 @@ std::string ModeName(Mode mode);
 // Returns whether a flag or --set sets this field of the configuration.
 bool SetsField(const CommandLine& line, absl::string_view field);
 
-// Returns the path of the configuration's field that a flag sets, "" if it sets none.
-std::string FieldOfFlag(absl::string_view flag);
-
-// Returns the remedy for a name that is no flag, "" if there is none: a flag that does nearly the
-// same, or the field of the configuration that `model` has by this name.
-std::string FieldHint(absl::string_view name, const ModelDefinition& model);
-
 // Parses all arguments as flags: --name=value, --name value, and --name or --noname for a bool.
 // InvalidArgument names the flag and the remedy: the nearest flag, or the field of the
 // configuration that `model` has by this name.

@@ -10,6 +10,7 @@
 #include "core/cost/best_rates.h"
 #include "tools/command_line/command_line.h"
 #include "tools/train/flags/config_sources.h"
+#include "tools/train/flags/flag_fields.h"
 #include "tools/train/flags/flags.h"
 
 namespace tessera {

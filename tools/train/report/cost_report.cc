@@ -121,13 +121,6 @@ std::string UnitRows(const Plan& plan, const Program& train) {
   return rows;
 }
 
-const StepCost::Collective* Find(const StepCost& cost, const std::string& name) {
-  for (const StepCost::Collective& collective : cost.collectives()) {
-    if (NameOf(collective) == name) return &collective;
-  }
-  return nullptr;
-}
-
 double SecondsOf(const StepCost& cost, absl::string_view category) {
   for (const StepCost::Time& time : cost.times()) {
     if (time.category() == category) return time.seconds();
@@ -225,7 +218,7 @@ std::string CostTable(const StepCost& estimated, const StepCost& measured, int64
                {"calls", "sent", "estimated", "exposed", "measured", "exposed", "hidden"});
   for (const StepCost::Collective& collective : estimated.collectives()) {
     const std::string name = NameOf(collective);
-    const StepCost::Collective* const ran = Find(measured, name);
+    const StepCost::Collective* const ran = FindCollective(measured, name);
     const double seconds = ran == nullptr ? 0 : ran->seconds();
     const double exposed = ran == nullptr ? 0 : ran->exposed_seconds();
     table += Row(

@@ -116,7 +116,7 @@ absl::Status CheckMemoryLimit(const CommandLine& line, const ConfiguredRun& conf
                   .value_or("");
   }
   // All ranks have compiled the same Programs.
-  return Agreed(absl::ResourceExhaustedError(absl::StrCat(fits.message(), savings)));
+  return AgreedError(absl::ResourceExhaustedError(absl::StrCat(fits.message(), savings)));
 }
 
 absl::StatusOr<std::vector<std::string>> CheckMemoryOfHosts(int64_t bytes,

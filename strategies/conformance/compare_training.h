@@ -1,0 +1,39 @@
+// How far the results of two trainings are apart.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_STRATEGIES_CONFORMANCE_COMPARE_TRAINING_H_
+#define TESSERA_STRATEGIES_CONFORMANCE_COMPARE_TRAINING_H_
+
+#include <limits>
+#include <string>
+
+#include "strategies/conformance/rank_training.h"
+
+namespace tessera {
+
+// The largest difference of two results, relative to the norm of its tensor, and the place of it.
+struct Difference {
+  double relative = 0;
+  std::string where;
+  // The tensor of the second result is this factor times that of the first; 0 if it is not a
+  // multiple.
+  double factor = 0;
+};
+// Returns the largest difference. Stops after the first step with a difference above `enough`.
+Difference Compare(const TrainingResult& a, const TrainingResult& b,
+                   double enough = std::numeric_limits<double>::infinity());
+
+// The same for a run that lowers the precision. Compares all outputs of the first step, only the
+// loss of later steps, and all states after the last step. (In later steps the parameters already
+// differ, which dominates the gradients of small tensors.)
+Difference CompareLowered(const TrainingResult& a, const TrainingResult& b);
+
+// The same for all parameters after the last step as one vector. Leaves out the key part of
+// attention's bias: its true gradient is 0, and AdamW turns the rounding errors into updates of
+// full size. If the run lowers the precision, evaluation and generation are left out too: rounding
+// of small gradients has the same effect on single parameters, on which single logits depend.
+Difference CompareParameters(const TrainingResult& a, const TrainingResult& b, bool lowers);
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_CONFORMANCE_COMPARE_TRAINING_H_
