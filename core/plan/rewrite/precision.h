@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
-#include "core/plan/choices/path_pattern.h"
 #include "core/proto/plan.pb.h"
 #include "core/tensor/dtype.h"
+#include "core/text/path_pattern.h"
 
 namespace tessera {
 
