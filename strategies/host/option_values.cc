@@ -192,8 +192,9 @@ void SetOptions(const OptionValues& values, strategy::PlanRequest& request) {
 }
 
 std::string PluginHelp(const Plugin& plugin) {
-  std::string text = absl::StrCat("Strategy ", plugin.name(), " ", plugin.version(), " (",
-                                  plugin.path(), ")\n  ", plugin.summary(), "\n");
+  std::string text =
+      absl::StrCat("Strategy ", plugin.name(), " ", plugin.version(), " (", plugin.path(), ")\n");
+  if (!plugin.summary().empty()) absl::StrAppend(&text, "  ", plugin.summary(), "\n");
   if (plugin.options().empty()) return absl::StrCat(text, "\nIt has no options.\n");
   absl::StrAppend(&text, "\nOptions (--strategy_options=name=value,...)\n");
   std::vector<std::string> heads;
