@@ -42,7 +42,9 @@ std::string NearestName(absl::string_view name, absl::Span<const std::string> ca
   size_t least = (name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3)) + 1;
   for (const std::string& candidate : candidates) {
     const bool inner = name.size() >= 2 && absl::EndsWith(candidate, absl::StrCat(".", name));
-    const size_t distance = inner ? 1 : EditDistance(name, candidate);
+    const bool longer =
+        candidate.size() >= 2 && absl::StartsWith(name, absl::StrCat(candidate, "_"));
+    const size_t distance = inner || longer ? 1 : EditDistance(name, candidate);
     if (distance < least) {
       least = distance;
       nearest = candidate;

@@ -10,7 +10,8 @@
 namespace tessera {
 
 // Returns the candidate that is nearest to a misspelt name, or "" if none is near. A candidate that
-// ends with the name after a dot ("model.layers" for "layers") is near. No candidate is near a name
+// ends with the name after a dot ("model.layers" for "layers") is near, and so is one to which the
+// name only adds words ("unit" for "unit_mb"). No candidate is near a name
 // of more than 128 letters. Thread safety: a pure function.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 

@@ -15,6 +15,11 @@ TEST(NearestName, FindsAMisspeltName) {
   EXPECT_EQ(DidYouMean("colour", {"layers"}), "");
 }
 
+TEST(NearestName, ANameWithMoreWordsThanTheCandidate) {
+  EXPECT_EQ(NearestName("unit_mb", {"units", "unit", "pattern"}), "unit");
+  EXPECT_EQ(NearestName("unitary", {"unit"}), "");
+}
+
 // Regression test: "abce" suggested "bbe", as two letters that changed places were two edits.
 TEST(NearestName, TransposedLettersAreOneEdit) {
   EXPECT_EQ(NearestName("abce", {"bbe", "acbe"}), "acbe");

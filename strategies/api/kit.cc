@@ -4,11 +4,8 @@
 #include <exception>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "strategies/api/status_codes.h"
 
 namespace tessera::strategy {
@@ -57,6 +54,9 @@ int32_t Serve(const char* request, size_t size, const TesseraSink* sink, const M
   return ToCode(status);
 }
 
+// Returns null, which is the default of a table's member, if the text is empty.
+const char* OrNull(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
 Strategy& StrategyOf(const TesseraStrategy* table) {
   return *static_cast<Exported*>(table->state)->strategy;
 }
@@ -83,57 +83,6 @@ int32_t PassFunction(const TesseraStrategy* self, const TesseraHost* host, const
     Host services(host);
     return StrategyOf(self).RunPass(message, services);
   });
-}
-
-int64_t Elements(const TypeProto& type) {
-  int64_t elements = 1;
-  for (const int64_t size : type.shape()) elements *= size;
-  return elements;
-}
-
-int64_t BytesOf(TypeProto::DType dtype) {
-  switch (dtype) {
-    case TypeProto::F64:
-    case TypeProto::I64:
-      return 8;
-    case TypeProto::BF16:
-    case TypeProto::F16:
-      return 2;
-    case TypeProto::U8:
-      return 1;
-    default:
-      return 4;
-  }
-}
-
-// Returns the block of each value that operators of the forward pass read; -1 if several blocks
-// read it.
-absl::flat_hash_map<int, int> BlocksOfReaders(const GraphProto& graph) {
-  absl::flat_hash_map<int, int> blocks;
-  for (const GraphProto::Op& op : graph.ops()) {
-    if (op.phase() != GraphProto::FORWARD) continue;
-    for (const int32_t input : op.inputs()) {
-      const auto [found, added] = blocks.emplace(input, op.block());
-      if (!added && found->second != op.block()) found->second = -1;
-    }
-  }
-  return blocks;
-}
-
-void AddParameters(const GraphProto& graph, ModelInfo& model) {
-  const absl::flat_hash_map<int, int> blocks = BlocksOfReaders(graph);
-  for (const GraphProto::State& state : graph.states()) {
-    if (state.role() != GraphProto::PARAMETER) continue;
-    const auto block = blocks.find(state.input());
-    ParameterInfo parameter;
-    parameter.path = state.path();
-    parameter.elements = Elements(state.type());
-    parameter.bytes = parameter.elements * BytesOf(state.type().dtype());
-    parameter.trainable = state.trainable();
-    parameter.type = state.type();
-    parameter.block = block == blocks.end() ? -1 : block->second;
-    model.parameters.push_back(std::move(parameter));
-  }
 }
 
 }  // namespace
@@ -174,15 +123,31 @@ absl::StatusOr<std::string> Host::Call(TesseraService service, TesseraContext* c
 template <typename Result>
 absl::StatusOr<Result> Host::Call(TesseraService service, TesseraContext* context,
                                   absl::string_view request) const {
-  absl::StatusOr<std::string> bytes = Call(service, context, request);
-  if (!bytes.ok()) return bytes.status();
+  ASSIGN_OR_RETURN(const std::string bytes, Call(service, context, request));
   Result result;
-  if (result.ParseFromString(*bytes)) return result;
+  if (result.ParseFromString(bytes)) return result;
   return absl::InternalError("the host's answer is not a message of this version");
 }
 
 absl::StatusOr<RunGraphs> Host::Graphs(TesseraContext* context) const {
   return Call<RunGraphs>(host_.graphs, context, "");
+}
+
+absl::StatusOr<ModelInfo> Host::Model(TesseraContext* context) const {
+  ASSIGN_OR_RETURN(const RunGraphs graphs, Graphs(context));
+  return DescribeModel(graphs);
+}
+
+absl::StatusOr<ModelInfo> Host::ModelWithSplits(TesseraContext* context) const {
+  ASSIGN_OR_RETURN(const RunGraphs graphs, Graphs(context));
+  ModelInfo model = DescribeModel(graphs);
+  DescribeOperators request;
+  request.set_graph(model.graph);
+  ASSIGN_OR_RETURN(const OperatorDescriptions operators, Describe(request, context));
+  for (const GraphProto& graph : graphs.graphs()) {
+    if (graph.name() == model.graph) RETURN_IF_ERROR(SetSplitDimensions(graph, operators, model));
+  }
+  return model;
 }
 
 absl::StatusOr<TesseraContext*> Host::OpenContext(int64_t batch, int64_t sequence) const {
@@ -230,13 +195,12 @@ absl::StatusOr<LoweredPlans> Host::Lower(const LowerPlans& request, TesseraConte
 absl::StatusOr<StepCost> Host::Lower(const Plan& plan, TesseraContext* context) const {
   LowerPlans request;
   *request.add_plans() = plan;
-  absl::StatusOr<LoweredPlans> lowered = Lower(request, context);
-  if (!lowered.ok()) return lowered.status();
-  if (lowered->plans_size() != 1) return absl::InternalError("the host lowered another number");
-  if (!lowered->plans(0).error().empty()) {
-    return absl::InvalidArgumentError(lowered->plans(0).error());
+  ASSIGN_OR_RETURN(const LoweredPlans lowered, Lower(request, context));
+  if (lowered.plans_size() != 1) return absl::InternalError("the host lowered another number");
+  if (!lowered.plans(0).error().empty()) {
+    return absl::InvalidArgumentError(lowered.plans(0).error());
   }
-  return lowered->plans(0).cost();
+  return lowered.plans(0).cost();
 }
 
 absl::StatusOr<ProgramProto> Host::Program(const MakeProgram& request,
@@ -257,9 +221,8 @@ const TesseraStrategy* Export(const Description& description, std::unique_ptr<St
   auto* const exported = new Exported{description, std::move(strategy), {}, {}, {}, {}};
   const Description& text = exported->description;
   for (const Option& option : text.options) {
-    exported->options.push_back({sizeof(TesseraOption), option.name.c_str(), option.type.c_str(),
-                                 option.default_value.c_str(), option.help.c_str(),
-                                 option.minimum.c_str(), option.maximum.c_str()});
+    exported->options.push_back({sizeof(TesseraOption), option.name.c_str(), OrNull(option.type),
+                                 OrNull(option.default_value), option.help.c_str()});
   }
   for (const TesseraOption& option : exported->options) {
     exported->option_pointers.push_back(&option);
@@ -267,7 +230,7 @@ const TesseraStrategy* Export(const Description& description, std::unique_ptr<St
   for (const std::string& pass : text.passes) exported->passes.push_back(pass.c_str());
   exported->table = {sizeof(TesseraStrategy),
                      TESSERA_STRATEGY_MAJOR,
-                     TESSERA_STRATEGY_MINOR,
+                     text.needs_minor,
                      exported,
                      text.name.c_str(),
                      text.version.c_str(),
@@ -280,35 +243,6 @@ const TesseraStrategy* Export(const Description& description, std::unique_ptr<St
                      estimates ? EstimateFunction : nullptr,
                      exported->passes.empty() ? nullptr : PassFunction};
   return &exported->table;
-}
-
-ModelInfo DescribeModel(const RunGraphs& graphs) {
-  ModelInfo model;
-  absl::flat_hash_set<std::string> inputs;
-  for (const GraphProto& graph : graphs.graphs()) {
-    // The first Graph with blocks has all parameters; other Graphs may lack some.
-    if (graph.blocks_size() > 0 && model.blocks.empty()) {
-      model.blocks.assign(graph.blocks().begin(), graph.blocks().end());
-      model.parameters.clear();
-    }
-    if (model.parameters.empty()) AddParameters(graph, model);
-    for (const GraphProto::Input& input : graph.inputs()) {
-      const std::string& path = graph.values(input.value()).path();
-      if (inputs.insert(path).second) model.inputs.push_back({path, input.batch_dim()});
-    }
-  }
-  return model;
-}
-
-void SplitBatch(const ModelInfo& model, absl::Span<const std::string> axes, Stage& stage) {
-  for (const InputInfo& input : model.inputs) {
-    if (input.batch_dim < 0) continue;
-    StoreChoice* const store = stage.add_store();
-    store->set_path(input.path);
-    store->set_layout(absl::StrJoin(axes, ", ", [&](std::string* out, const std::string& axis) {
-      absl::StrAppend(out, axis, ": S(", input.batch_dim, ")");
-    }));
-  }
 }
 
 }  // namespace tessera::strategy

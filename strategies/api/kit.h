@@ -2,9 +2,15 @@
 //
 //   class Replicated : public tessera::strategy::Strategy {
 //    public:
-//     absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override { ... }
+//     absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
+//       ASSIGN_OR_RETURN(const ModelInfo model, host.Model());
+//       PlanBuilder plan;
+//       plan.Axis("data");
+//       plan.SplitBatch(model);
+//       return plan.Build();
+//     }
 //   };
-//   TESSERA_STRATEGY(Replicated, {.name = "replicated", .version = "1.0", .summary = "..."})
+//   TESSERA_STRATEGY(Replicated, {.name = "replicated", .version = "1.0"});
 //
 // A plugin that uses the kit links the messages without descriptors (//strategies/api:messages), so
 // that they do not collide with those of the host.
@@ -12,7 +18,6 @@
 #define TESSERA_STRATEGIES_API_KIT_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -21,8 +26,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "core/status/status_macros.h"
+#include "strategies/api/flat_groups.h"
 #include "strategies/api/messages/strategy.pb.h"
+#include "strategies/api/model_info.h"
+#include "strategies/api/plan_builder.h"
 #include "strategies/api/strategy.h"
 
 namespace tessera::strategy {
@@ -35,6 +43,7 @@ class Request {
 
   int ranks() const { return message_.ranks(); }
   int64_t memory_limit_bytes() const { return message_.memory_limit_bytes(); }  // 0: no limit
+  int64_t micro_batches() const { return message_.micro_batches(); }
   const Cluster& cluster() const { return message_.cluster(); }
   const PlanRequest& message() const { return message_; }
 
@@ -43,7 +52,8 @@ class Request {
   bool Bool(const std::string& option) const { return Text(option) == "true"; }
   int64_t Int(const std::string& option) const;  // also of bytes
   double Number(const std::string& option) const;
-  // Of an option whose values are "f32", "bf16" or "f16".
+  double Mebibytes(const std::string& option) const { return Number(option) / (1 << 20); }
+  // Returns the dtype that an option with the values "f32", "bf16" and "f16" names.
   TypeProto::DType DType(const std::string& option) const;
 
  private:
@@ -60,6 +70,12 @@ class Host {
   // Opens a context with the Graphs at another batch size; 0: the run's.
   absl::StatusOr<TesseraContext*> OpenContext(int64_t batch, int64_t sequence) const;
   void CloseContext(TesseraContext* context) const { host_.close_context(&host_, context); }
+
+  // Returns the parameters, inputs and blocks of these Graphs.
+  absl::StatusOr<ModelInfo> Model(TesseraContext* context = nullptr) const;
+  // Returns the same, with the dimensions along which parameters may be split, for which the host
+  // describes all operators.
+  absl::StatusOr<ModelInfo> ModelWithSplits(TesseraContext* context = nullptr) const;
 
   absl::StatusOr<OperatorDescriptions> Describe(const DescribeOperators& request,
                                                 TesseraContext* context = nullptr) const;
@@ -117,15 +133,17 @@ class Strategy {
 };
 
 struct Option {
-  // See TesseraOption.
-  std::string name, type, default_value, help;
-  std::string minimum = "", maximum = "";
+  // See TesseraOption; "" is the default.
+  std::string name, type = "", default_value = "", help = "";
 };
 
 struct Description {
-  std::string name, version, summary;
+  std::string name, version, summary = "";
   std::vector<Option> options = {};
   std::vector<std::string> passes = {};
+  // The least minor version of the interface that the strategy needs: the newest `since` of the
+  // services that it uses.
+  int needs_minor = 0;
 };
 
 // Returns the table that `tessera_strategy` returns for a class of strategies. Never destroyed.
@@ -146,37 +164,6 @@ inline constexpr bool kEstimates =
     return strategy;                                                             \
   }                                                                              \
   static_assert(true)
-
-// --- The model, as most strategies see it ------------------------------------------------------
-
-struct ParameterInfo {
-  std::string path;
-  int64_t elements = 0;
-  int64_t bytes = 0;
-  bool trainable = true;
-  TypeProto type;
-  // Index in ModelInfo::blocks of the one block whose operators use it; -1 if several blocks or
-  // none use it.
-  int block = -1;
-};
-
-struct InputInfo {
-  std::string path;
-  int batch_dim = -1;  // the dimension that counts the rows of the batch; -1: the same for all rows
-};
-
-struct ModelInfo {
-  std::vector<ParameterInfo> parameters;  // in the order of the training Graph
-  std::vector<InputInfo> inputs;          // of all Graphs, each once
-  std::vector<std::string> blocks;        // paths of scopes: "blocks.0"
-};
-
-// Collects the parameters, inputs and blocks of the Graphs.
-ModelInfo DescribeModel(const RunGraphs& graphs);
-
-// Sets the stored layout of every input with rows of the batch: split over these axes, the first of
-// which is the outermost.
-void SplitBatch(const ModelInfo& model, absl::Span<const std::string> axes, Stage& stage);
 
 }  // namespace tessera::strategy
 

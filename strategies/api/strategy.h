@@ -26,9 +26,18 @@
  * each call. All services may be called by any number of threads, until the call that passed the
  * host returns. They are deterministic: equal requests have equal results.
  *
- * Compatibility. Every struct begins with its size, as the side that made it knows it. Members are
- * only ever appended within a major version (`since`), and a member that lies beyond the size is
- * absent. The host refuses a plugin of another major version.
+ * Compatibility. Every struct begins with its size, as the side that made it knows it; 0 in a table
+ * of a plugin is the size in version 2.0. Members are only ever appended within a major version
+ * (`since`; those without it are of 2.0), and a member that lies beyond the size is absent:
+ * TESSERA_HAS says whether a host has a service. A plugin states the least version that it needs,
+ * not the one of the header that it was built with. The host refuses a plugin that needs another
+ * major version, or a newer minor one than its own.
+ *
+ * Defaults. In the tables of a plugin, NULL or 0 is the default of every member but those that are
+ * marked as required. With designated initialisers this is a strategy:
+ *
+ *   static const TesseraStrategy kStrategy = {
+ *       .name = "mine", .version = "1.0", .make_plan = MakePlan};
  *
  * Loading. Loading a library runs its code, so the host examines the file before: it must export
  * `tessera_strategy`, and have the note below. Neither the file nor a folder above it may belong to
@@ -90,57 +99,60 @@ struct TesseraHost {
   int32_t minor;
   void* state; /* the host's own */
 
-  /* since 1.0. OpenContext -> nothing. Records the Graphs at another batch size. `*opened` is valid
+  /* OpenContext -> nothing. Records the Graphs at another batch size. `*opened` is valid
    * until it is closed, at the latest until the call that passed the host returns. */
   int32_t (*open_context)(const TesseraHost* host, const char* request, size_t request_size,
                           TesseraContext** opened, const TesseraSink* result);
-  /* since 1.0 */
   void (*close_context)(const TesseraHost* host, TesseraContext* context);
 
-  /* since 1.0. Nothing -> RunGraphs. */
+  /* Nothing -> RunGraphs. */
   TesseraService graphs;
-  /* since 1.0. DescribeOperators -> OperatorDescriptions: signatures, FLOPs, bytes. */
+  /* DescribeOperators -> OperatorDescriptions: signatures, FLOPs, bytes. */
   TesseraService describe_operators;
-  /* since 1.0. PriceOperators -> Prices: seconds of operators under signatures. */
+  /* PriceOperators -> Prices: seconds of operators under signatures. */
   TesseraService price_operators;
-  /* since 1.0. PriceCollectives -> Prices. */
+  /* PriceCollectives -> Prices. */
   TesseraService price_collectives;
-  /* since 1.0. PriceRedistributions -> Prices: the cheapest ways between layouts. */
+  /* PriceRedistributions -> Prices: the cheapest ways between layouts. */
   TesseraService price_redistributions;
-  /* since 1.0. A Plan in protobuf's text form -> Plan. */
+  /* A Plan in protobuf's text form -> Plan. */
   TesseraService read_plan;
-  /* since 1.0. Plan -> Plan, in which every path is listed. */
+  /* Plan -> Plan, in which every path is listed. */
   TesseraService complete_plan;
-  /* since 1.0. LowerPlans -> LoweredPlans: exact memory, bytes and collectives of each candidate,
+  /* LowerPlans -> LoweredPlans: exact memory, bytes and collectives of each candidate,
    * and its estimated time. */
   TesseraService lower_plans;
-  /* since 1.0. MakeProgram -> ProgramProto: a Graph's Program under a Plan. */
+  /* MakeProgram -> ProgramProto: a Graph's Program under a Plan. */
   TesseraService make_program;
-  /* since 1.0. Nothing -> PassDescriptions: the passes that a Plan may name. */
+  /* Nothing -> PassDescriptions: the passes that a Plan may name. */
   TesseraService passes;
 
-  /* since 1.0. Progress -> nothing. The best Plan so far is used if the plugin takes too long. */
+  /* Progress -> nothing. The best Plan so far is used if the plugin takes too long. */
   TesseraService report_progress;
-  /* since 1.0. Whether the plugin shall stop: its time is over, or the user wants to end. 0: no. */
+  /* Whether the plugin shall stop: its time is over, or the user wants to end. 0: no. */
   int32_t (*cancelled)(const TesseraHost* host);
-  /* since 1.0. Shows a line to the user. All lines are shown. */
+  /* Shows a line to the user. All lines are shown. */
   void (*log)(const TesseraHost* host, const char* line, size_t size);
 };
+
+/* Whether the table behind the pointer has a member: NULL members, and those that lie beyond the
+ * table's size, are absent. A plugin asks before it uses a service with a `since`. */
+#define TESSERA_HAS(table, member)                                                                 \
+  ((size_t)((const char*)(&(table)->member + 1) - (const char*)(table)) <= (table)->struct_size && \
+   (table)->member != NULL)
 
 /* An option of a strategy, as users write it: --strategy_options=name=value. */
 typedef struct TesseraOption {
   size_t struct_size;
-  const char* name; /* lower case, digits and underscores */
+  const char* name; /* required; lower case, digits and underscores */
   /* "bool", "int", "number", "bytes" (such as 25MiB), "text", or the values of a choice with "|"
-   * between them: "full|gradients|none". The host checks values, and passes bytes as a number. */
+   * between them: "full|gradients|none". NULL: "text". An int, a number or bytes may have a range,
+   * whose bounds belong to it: "int 1..", "number 0..1e9", "bytes 1KiB..1GiB". The host checks
+   * values, and passes bytes as a number. */
   const char* type;
+  /* As users write it. NULL: "no", 0, "", or the first value of a choice. */
   const char* default_value;
-  const char* help; /* one line */
-
-  /* since 1.1. The range of an "int", a "number" or "bytes", as users write a value; the bounds
-   * belong to it. NULL or "": no bound. The host refuses other values. */
-  const char* minimum;
-  const char* maximum;
+  const char* help; /* one line; NULL: none */
 } TesseraOption;
 
 typedef struct TesseraStrategy TesseraStrategy;
@@ -152,23 +164,24 @@ typedef int32_t (*TesseraStrategyFunction)(const TesseraStrategy* strategy, cons
 
 struct TesseraStrategy {
   size_t struct_size;
-  int32_t major; /* TESSERA_STRATEGY_MAJOR of the header that the plugin was built with */
-  int32_t minor;
+  /* The least version of the interface that the plugin needs. A major version of 0 stands for 2. */
+  int32_t needs_major;
+  int32_t needs_minor;
   void* state;         /* the plugin's own */
-  const char* name;    /* "fsdp": lower case, digits and underscores */
-  const char* version; /* the plugin's own: "1.0" */
-  const char* summary; /* one line */
+  const char* name;    /* required; "fsdp": lower case, digits and underscores */
+  const char* version; /* required; the plugin's own: "1.0" */
+  const char* summary; /* one line; NULL: none */
   const TesseraOption* const* options;
   size_t option_count;
   /* Names of the plugin's own passes. */
   const char* const* pass_names;
   size_t pass_count;
 
-  /* since 1.0. PlanRequest -> Plan. The Plan may leave operators open. */
-  TesseraStrategyFunction plan;
-  /* since 1.0. EstimateRequest -> StepCost. NULL: the host estimates. */
+  /* Required. PlanRequest -> Plan. The Plan may leave operators open. */
+  TesseraStrategyFunction make_plan;
+  /* EstimateRequest -> StepCost. NULL: the host estimates. */
   TesseraStrategyFunction estimate;
-  /* since 1.0. PassRequest -> ProgramProto. NULL if there are no passes. */
+  /* PassRequest -> ProgramProto. Required if there are passes. */
   TesseraStrategyFunction run_pass;
 };
 
@@ -188,10 +201,10 @@ typedef const TesseraStrategy* (*TesseraStrategyEntry)(void);
 #define TESSERA_OFFSET(type, member, offset) \
   TESSERA_STATIC_ASSERT(sizeof(void*) != 8 || offsetof(type, member) == (offset), type##_##member)
 
-/* since 1.2. The note of a plugin, in the ELF section ".note.tessera.strategy": by it the host
- * knows a plugin and its version without running its code. This header puts one into each C or C++
- * source that includes it, and a library may have several; a plugin in another language brings one
- * of its own. Tools such as strip keep it. */
+/* The note of a plugin, in the ELF section ".note.tessera.strategy": by it the host knows a plugin,
+ * and the major version of its messages and tables, without running its code. This header puts one
+ * into each C or C++ source that includes it, and a library may have several; a plugin in another
+ * language brings one of its own. Tools such as strip keep it. */
 #define TESSERA_STRATEGY_NOTE_SECTION ".note.tessera.strategy"
 #define TESSERA_STRATEGY_NOTE_NAME "Tessera"
 #define TESSERA_STRATEGY_NOTE_TYPE 1
@@ -244,10 +257,8 @@ TESSERA_OFFSET(TesseraOption, name, 8);
 TESSERA_OFFSET(TesseraOption, type, 16);
 TESSERA_OFFSET(TesseraOption, default_value, 24);
 TESSERA_OFFSET(TesseraOption, help, 32);
-TESSERA_OFFSET(TesseraOption, minimum, 40);
-TESSERA_OFFSET(TesseraOption, maximum, 48);
-TESSERA_OFFSET(TesseraStrategy, major, 8);
-TESSERA_OFFSET(TesseraStrategy, minor, 12);
+TESSERA_OFFSET(TesseraStrategy, needs_major, 8);
+TESSERA_OFFSET(TesseraStrategy, needs_minor, 12);
 TESSERA_OFFSET(TesseraStrategy, state, 16);
 TESSERA_OFFSET(TesseraStrategy, name, 24);
 TESSERA_OFFSET(TesseraStrategy, version, 32);
@@ -256,7 +267,7 @@ TESSERA_OFFSET(TesseraStrategy, options, 48);
 TESSERA_OFFSET(TesseraStrategy, option_count, 56);
 TESSERA_OFFSET(TesseraStrategy, pass_names, 64);
 TESSERA_OFFSET(TesseraStrategy, pass_count, 72);
-TESSERA_OFFSET(TesseraStrategy, plan, 80);
+TESSERA_OFFSET(TesseraStrategy, make_plan, 80);
 TESSERA_OFFSET(TesseraStrategy, estimate, 88);
 TESSERA_OFFSET(TesseraStrategy, run_pass, 96);
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,7 +21,12 @@
 namespace tessera {
 namespace {
 
-bool IsChoice(const PluginOption& option) { return absl::StrContains(option.type, '|'); }
+bool IsChoice(absl::string_view type) { return absl::StrContains(type, '|'); }
+
+// Returns whether the values of the type are numbers, which may have a range.
+bool HasNumbers(absl::string_view type) {
+  return type == "int" || type == "number" || type == "bytes";
+}
 
 bool HasRange(const PluginOption& option) {
   return !option.minimum.empty() || !option.maximum.empty();
@@ -65,7 +72,7 @@ absl::StatusOr<std::string> ValueOfType(const PluginOption& option, const std::s
   } else if (option.type == "bytes") {
     const absl::StatusOr<int64_t> bytes = ParseBytes(text);
     if (bytes.ok()) return absl::StrCat(*bytes);
-  } else if (IsChoice(option)) {
+  } else if (IsChoice(option.type)) {
     const std::vector<std::string> choices = absl::StrSplit(option.type, '|');
     if (absl::c_linear_search(choices, text)) return text;
   }
@@ -117,20 +124,36 @@ absl::Status NoSuchOption(const Plugin& plugin, const std::string& name) {
 
 }  // namespace
 
-absl::Status CheckOptionType(const PluginOption& option) {
-  const bool known = absl::c_linear_search(
-      std::vector<std::string>{"bool", "int", "number", "bytes", "text"}, option.type);
-  if (!known && !IsChoice(option)) {
+absl::Status SetOptionType(const std::string& text, PluginOption& option) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(' ', 1));
+  option.type = IsChoice(text) ? text : parts.first;
+  const bool known = HasNumbers(option.type) || option.type == "bool" || option.type == "text";
+  if (!known && !IsChoice(text)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("option ", option.name, " is of the unknown type '", option.type,
+        absl::StrCat("option ", option.name, " is of the unknown type '", text,
                      "': types are bool, int, number, bytes, text, or choices such as a|b"));
   }
-  const bool has_numbers =
-      option.type == "int" || option.type == "number" || option.type == "bytes";
-  if (HasRange(option) && !has_numbers) {
+  if (option.type == text) return absl::OkStatus();
+  if (!HasNumbers(option.type)) {
     return absl::InvalidArgumentError(absl::StrCat("option ", option.name, " is of type '",
                                                    option.type, "', which has no range"));
   }
+  const std::pair<std::string, std::string> bounds =
+      absl::StrSplit(parts.second, absl::MaxSplits("..", 1));
+  std::tie(option.minimum, option.maximum) = bounds;
+  if (absl::StrContains(parts.second, "..") && HasRange(option)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("option ", option.name, " is of type '", text,
+                                                 "', whose range is not written as 1.., ..8 or ",
+                                                 "1..8"));
+}
+
+std::string DefaultOfType(const std::string& type) {
+  if (HasNumbers(type)) return "0";
+  if (type == "bool") return "no";
+  return IsChoice(type) ? type.substr(0, type.find('|')) : "";
+}
+
+absl::Status CheckDefault(const PluginOption& option) {
   return ValueOf(option, option.default_value).status();
 }
 
@@ -169,14 +192,16 @@ void SetOptions(const OptionValues& values, strategy::PlanRequest& request) {
 }
 
 std::string PluginHelp(const Plugin& plugin) {
-  std::string text = absl::StrCat("Strategy ", plugin.name(), " ", plugin.version(), " (",
-                                  plugin.path(), ")\n  ", plugin.summary(), "\n");
+  std::string text =
+      absl::StrCat("Strategy ", plugin.name(), " ", plugin.version(), " (", plugin.path(), ")\n");
+  if (!plugin.summary().empty()) absl::StrAppend(&text, "  ", plugin.summary(), "\n");
   if (plugin.options().empty()) return absl::StrCat(text, "\nIt has no options.\n");
   absl::StrAppend(&text, "\nOptions (--strategy_options=name=value,...)\n");
   std::vector<std::string> heads;
   size_t width = 0;
   for (const PluginOption& option : plugin.options()) {
-    const std::string type = IsChoice(option) ? option.type : absl::AsciiStrToUpper(option.type);
+    const std::string type =
+        IsChoice(option.type) ? option.type : absl::AsciiStrToUpper(option.type);
     heads.push_back(absl::StrCat(option.name, "=", type));
     width = std::max(width, heads.back().size());
   }

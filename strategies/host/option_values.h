@@ -18,8 +18,15 @@ namespace tessera {
 
 using OptionValues = std::map<std::string, std::string>;
 
-// InvalidArgument if the option's type is unknown, or its default or a bound is no value of it.
-absl::Status CheckOptionType(const PluginOption& option);
+// Sets the type and the range of an option from the text of a type, such as "int 1..8".
+// InvalidArgument if the type is unknown, or has no range.
+absl::Status SetOptionType(const std::string& text, PluginOption& option);
+
+// Returns the default of options of a type that declare none.
+std::string DefaultOfType(const std::string& type);
+
+// InvalidArgument if the default or a bound of the option is no value of its type.
+absl::Status CheckDefault(const PluginOption& option);
 
 // Returns the value of every option that the plugin declares: those of `settings` ("name=value"),
 // or the defaults. Bytes are plain numbers, bools "true" or "false". InvalidArgument, in one line,

@@ -89,7 +89,7 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
                                       const PluginCallOptions& options) {
   LimitedCall call(std::move(context), options);
   const absl::StatusOr<std::string> result =
-      call.Run(plugin, {"`plan`", plugin.table().plan}, request.SerializeAsString());
+      call.Run(plugin, {"`make_plan`", plugin.table().make_plan}, request.SerializeAsString());
   if (!call.WasStopped(result.status())) {
     RETURN_IF_ERROR(result.status());
     ASSIGN_OR_RETURN(Plan plan, ReadPlanOf(plugin, request, *result));

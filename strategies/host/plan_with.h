@@ -37,9 +37,9 @@ struct StrategyPlan {
   std::vector<std::string> notes;  // for the user
 };
 
-// Calls the plugin's `plan`. Errors, in one line, name the plugin. Causes: it refused the request,
-// it threw, it ended its process, it returned no Plan, an unusable one or one that contradicts the
-// request's settings, or it took too long and had reported no Plan so far.
+// Calls the plugin's `make_plan`. Errors, in one line, name the plugin. Causes: it refused the
+// request, it threw, it ended its process, it returned no Plan, an unusable one or one that
+// contradicts the request's settings, or it took too long and had reported no Plan so far.
 //
 // Every function of a plugin runs in a process of its own, on a copy of this one's memory as it is
 // at the call (limited_call.h), so a fault in it ends no run.
@@ -47,8 +47,8 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);
 
-// Returns the Plan that a plugin's `plan` returned as `bytes` for the request. Errors are as for
-// PlanWith.
+// Returns the Plan that a plugin's `make_plan` returned as `bytes` for the request. Errors are as
+// for PlanWith.
 absl::StatusOr<Plan> ReadPlanOf(const Plugin& plugin, const strategy::PlanRequest& request,
                                 const std::string& bytes);
 

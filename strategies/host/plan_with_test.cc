@@ -118,18 +118,18 @@ TEST_F(PlanWithTest, AnErrorNamesTheCallWhoseProcessCannotBeStarted) {
     const NoNewFiles no_new_files;
     status = PlanWith(*plugin, {}, context_, options_).status();
   }
-  EXPECT_EQ(status, absl::UnavailableError("strategy faulty: `plan`: cannot start a process: pipe: "
-                                           "Too many open files"));
+  EXPECT_EQ(status,
+            absl::UnavailableError("strategy faulty: `make_plan`: cannot start a process: pipe: "
+                                   "Too many open files"));
 }
 
-// Returns the table of a plugin that has this `plan`.
+// Returns the table of a plugin that has this `make_plan`.
 TesseraStrategy TableOf(const char* name, TesseraStrategyFunction plan) {
   TesseraStrategy table = {};
   table.struct_size = sizeof(TesseraStrategy);
-  table.major = TESSERA_STRATEGY_MAJOR;
   table.name = name;
   table.version = table.summary = "";
-  table.plan = plan;
+  table.make_plan = plan;
   return table;
 }
 
@@ -203,11 +203,11 @@ TEST_F(PlanWithTest, APluginThatDoesNotStopIsEnded) {
 TEST_F(PlanWithTest, AFunctionThatEndsItsProcessIsAnErrorThatNamesIt) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_EQ(Error("null"),
-            "strategy faulty: `plan` ended its process: signal 11 (Segmentation fault)");
+            "strategy faulty: `make_plan` ended its process: signal 11 (Segmentation fault)");
 #endif
-  EXPECT_THAT(Error("null"), HasSubstr("strategy faulty: `plan` ended its process: "));
-  EXPECT_EQ(Error("abort"), "strategy faulty: `plan` ended its process: signal 6 (Aborted)");
-  EXPECT_EQ(Error("exit"), "strategy faulty: `plan` ended its process: exit code 0");
+  EXPECT_THAT(Error("null"), HasSubstr("strategy faulty: `make_plan` ended its process: "));
+  EXPECT_EQ(Error("abort"), "strategy faulty: `make_plan` ended its process: signal 6 (Aborted)");
+  EXPECT_EQ(Error("exit"), "strategy faulty: `make_plan` ended its process: exit code 0");
   EXPECT_EQ(Error("late_thread"), "");
   const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();

@@ -32,11 +32,10 @@ constexpr size_t kMaxListed = 1000;
 constexpr char kLoads = 'l', kFails = 'f';
 constexpr std::chrono::seconds kLoadingLimit{60};
 
-// The members of a table that version 1.0 has.
+// The sizes of the tables in version 2.0, which a size of 0 stands for.
 constexpr size_t kFirstVersionSize =
     offsetof(TesseraStrategy, run_pass) + sizeof(TesseraStrategyFunction);
 constexpr size_t kFirstVersionOptionSize = offsetof(TesseraOption, help) + sizeof(const char*);
-static_assert(sizeof(TesseraOption) == offsetof(TesseraOption, maximum) + sizeof(const char*));
 
 // Reads a text of the plugin: one line of printable characters.
 absl::StatusOr<std::string> TextOf(const char* text, absl::string_view what,
@@ -59,43 +58,47 @@ absl::StatusOr<std::string> NameOf(const char* text, absl::string_view what,
                                       "': names have lower case letters, digits and underscores"));
 }
 
-// "" if there is none.
-absl::StatusOr<std::string> BoundOf(const char* text, absl::string_view what,
-                                    const std::string& path) {
-  return text == nullptr ? "" : TextOf(text, what, path);
+// Reads a text that may be null, which stands for `default_text`.
+absl::StatusOr<std::string> TextOr(const char* text, absl::string_view default_text,
+                                   absl::string_view what, const std::string& path) {
+  return text == nullptr ? std::string(default_text) : TextOf(text, what, path);
 }
 
 absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::string& path) {
-  if (option == nullptr || option->struct_size < kFirstVersionOptionSize) {
+  if (option == nullptr ||
+      (option->struct_size != 0 && option->struct_size < kFirstVersionOptionSize)) {
     return MalformedPlugin(path,
-                           "an option is null or smaller than version 1.0 of the interface has it");
+                           "an option is null or smaller than version 2.0 of the interface has it");
   }
   PluginOption read;
   ASSIGN_OR_RETURN(read.name, NameOf(option->name, "option's name", path));
-  ASSIGN_OR_RETURN(read.type, TextOf(option->type, "option's type", path));
-  ASSIGN_OR_RETURN(read.default_value, TextOf(option->default_value, "option's default", path));
-  ASSIGN_OR_RETURN(read.help, TextOf(option->help, "option's help", path));
-  if (option->struct_size >= sizeof(TesseraOption)) {
-    ASSIGN_OR_RETURN(read.minimum, BoundOf(option->minimum, "option's minimum", path));
-    ASSIGN_OR_RETURN(read.maximum, BoundOf(option->maximum, "option's maximum", path));
-  }
-  const absl::Status fits = CheckOptionType(read);
+  ASSIGN_OR_RETURN(const std::string type, TextOr(option->type, "text", "option's type", path));
+  absl::Status fits = SetOptionType(type, read);
+  if (!fits.ok()) return MalformedPlugin(path, fits.message());
+  ASSIGN_OR_RETURN(read.default_value, TextOr(option->default_value, DefaultOfType(read.type),
+                                              "option's default", path));
+  ASSIGN_OR_RETURN(read.help, TextOr(option->help, "", "option's help", path));
+  fits = CheckDefault(read);
   if (!fits.ok()) return MalformedPlugin(path, fits.message());
   return read;
 }
 
 absl::Status CheckVersion(const TesseraStrategy& table, const std::string& path) {
+  const size_t size = table.struct_size == 0 ? kFirstVersionSize : table.struct_size;
   // The version comes first in every major version, so it can be read before anything else.
-  if (table.struct_size >= offsetof(TesseraStrategy, state) &&
-      table.major != TESSERA_STRATEGY_MAJOR) {
-    return PluginOfOtherVersion(path, table.major, table.minor);
+  if (size >= offsetof(TesseraStrategy, state)) {
+    const int32_t major = table.needs_major == 0 ? TESSERA_STRATEGY_MAJOR : table.needs_major;
+    if (major != TESSERA_STRATEGY_MAJOR) {
+      return PluginOfOtherVersion(path, major, table.needs_minor);
+    }
+    if (table.needs_minor > TESSERA_STRATEGY_MINOR) {
+      return PluginNeedsNewerVersion(path, major, table.needs_minor);
+    }
   }
-  if (table.struct_size < kFirstVersionSize) {
-    return MalformedPlugin(path,
-                           absl::StrCat("its table has ", table.struct_size,
-                                        " bytes, and that of version 1.0 has ", kFirstVersionSize));
-  }
-  return absl::OkStatus();
+  if (size >= kFirstVersionSize) return absl::OkStatus();
+  return MalformedPlugin(
+      path, absl::StrCat("its table has ", size, " bytes, and that of version 2.0 has ",
+                         kFirstVersionSize));
 }
 
 std::string LoaderError() {
@@ -113,8 +116,8 @@ absl::StatusOr<Plugin> Plugin::FromTable(const TesseraStrategy* table, const std
   plugin.table_ = table;
   ASSIGN_OR_RETURN(plugin.name_, NameOf(table->name, "name", path));
   ASSIGN_OR_RETURN(plugin.version_, TextOf(table->version, "version", path));
-  ASSIGN_OR_RETURN(plugin.summary_, TextOf(table->summary, "summary", path));
-  if (table->plan == nullptr) return MalformedPlugin(path, "it has no function `plan`");
+  ASSIGN_OR_RETURN(plugin.summary_, TextOr(table->summary, "", "summary", path));
+  if (table->make_plan == nullptr) return MalformedPlugin(path, "it has no function `make_plan`");
   if (table->pass_count > 0 && table->run_pass == nullptr) {
     return MalformedPlugin(path, "it has passes, and no function `run_pass`");
   }

@@ -13,9 +13,9 @@
 namespace tessera {
 
 struct PluginOption {
-  // See TesseraOption.
+  // See TesseraOption. The type is without its range.
   std::string name, type, default_value, help;
-  std::string minimum = "", maximum = "";  // "": none
+  std::string minimum = "", maximum = "";  // bounds, as users write a value; "": none
 };
 
 // Thread safety: immutable after construction. Plugins are never unloaded.

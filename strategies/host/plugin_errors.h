@@ -24,6 +24,14 @@ inline absl::Status PluginOfOtherVersion(const std::string& path, int32_t major,
                          ".", TESSERA_STRATEGY_MINOR, ": build it with this version's strategy.h"));
 }
 
+// The error for a plugin that needs a later minor version.
+inline absl::Status PluginNeedsNewerVersion(const std::string& path, int32_t major, int32_t minor) {
+  return MalformedPlugin(
+      path, absl::StrCat("it needs version ", major, ".", minor,
+                         " of the strategy interface, and this is version ", TESSERA_STRATEGY_MAJOR,
+                         ".", TESSERA_STRATEGY_MINOR, ": a newer Tessera can run it"));
+}
+
 }  // namespace tessera
 
 #endif  // TESSERA_STRATEGIES_HOST_PLUGIN_ERRORS_H_

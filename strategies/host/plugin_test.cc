@@ -88,11 +88,10 @@ int32_t NoPlan(const TesseraStrategy*, const TesseraHost*, const char*, size_t,
 TesseraStrategy Table() {
   TesseraStrategy table = {};
   table.struct_size = sizeof(TesseraStrategy);
-  table.major = TESSERA_STRATEGY_MAJOR;
   table.name = "good_1";
   table.version = "1.0";
   table.summary = "";
-  table.plan = NoPlan;
+  table.make_plan = NoPlan;
   return table;
 }
 
@@ -106,10 +105,15 @@ TEST(PluginTest, TablesThatAreMalformed) {
   EXPECT_THAT(Plugin::FromTable(nullptr, "x.so").status().message(), HasSubstr("returned null"));
   TesseraStrategy table = Table();
   EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
-  table.major = 1;
-  table.minor = 2;
+  table.needs_major = 1;
+  table.needs_minor = 2;
   EXPECT_THAT(TableError(table), HasSubstr("built for version 1.2 of the strategy interface, and "
                                            "this is version 2.0"));
+  table = Table();
+  table.needs_minor = 7;
+  EXPECT_THAT(TableError(table),
+              HasSubstr("it needs version 2.7 of the strategy interface, and this "
+                        "is version 2.0: a newer Tessera can run it"));
   table = Table();
   table.struct_size = 40;
   EXPECT_THAT(TableError(table), HasSubstr("its table has 40 bytes"));
@@ -123,8 +127,8 @@ TEST(PluginTest, TablesThatAreMalformed) {
   table.version = nullptr;
   EXPECT_THAT(TableError(table), HasSubstr("its version is null"));
   table = Table();
-  table.plan = nullptr;
-  EXPECT_THAT(TableError(table), HasSubstr("no function `plan`"));
+  table.make_plan = nullptr;
+  EXPECT_THAT(TableError(table), HasSubstr("no function `make_plan`"));
   table = Table();
   table.pass_count = 1;
   EXPECT_THAT(TableError(table), HasSubstr("no function `run_pass`"));
@@ -133,25 +137,45 @@ TEST(PluginTest, TablesThatAreMalformed) {
   EXPECT_THAT(TableError(table), HasSubstr("null, or more than"));
 }
 
-// A later minor version has more members, which this version does not read.
+// A plugin that was built with a later minor version, and needs this one: its table has more
+// members, which this version does not read.
 TEST(PluginTest, ATableOfALaterMinorVersion) {
   TesseraStrategy table = Table();
   table.struct_size += 64;
-  table.minor = 7;
+  table.needs_major = TESSERA_STRATEGY_MAJOR;
   EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
 }
 
-// Options with ranges are of version 1.1; those of 1.0 end before.
-TEST(PluginTest, AnOptionOfVersion1_0HasNoRange) {
-  TesseraOption option = {offsetof(TesseraOption, minimum), "a", "int", "1", "", "2", "3"};
-  const TesseraOption* const options[] = {&option};
-  TesseraStrategy table = Table();
+TEST(PluginTest, AMemberBeyondTheSizeOfATableIsAbsent) {
+  TesseraHost host = {};
+  host.struct_size = sizeof(TesseraHost);
+  EXPECT_FALSE(TESSERA_HAS(&host, log)) << "it is null";
+  host.log = [](const TesseraHost*, const char*, size_t) {};
+  EXPECT_TRUE(TESSERA_HAS(&host, log));
+  host.struct_size = offsetof(TesseraHost, log);
+  EXPECT_FALSE(TESSERA_HAS(&host, log));
+}
+
+TEST(PluginTest, ZeroIsTheDefaultOfEveryOptionalMember) {
+  TesseraOption texts = {}, choices = {}, sizes = {};
+  texts.name = "a";
+  choices.name = "b";
+  choices.type = "x|y";
+  sizes.name = "c";
+  sizes.type = "bytes ..1GiB";
+  const TesseraOption* const options[] = {&texts, &choices, &sizes};
+  TesseraStrategy table = {};
+  table.name = "least";
+  table.version = "1.0";
+  table.make_plan = NoPlan;
   table.options = options;
-  table.option_count = 1;
+  table.option_count = 3;
   const auto plugin = Plugin::FromTable(&table, "x.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
-  EXPECT_EQ(plugin->options()[0].minimum, "");
-  EXPECT_TRUE(ReadOptions(*plugin, {"a=7"}).ok());
+  EXPECT_EQ(plugin->summary(), "");
+  const auto values = ReadOptions(*plugin, {});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ(*values, (OptionValues{{"a", ""}, {"b", "x"}, {"c", "0"}}));
 }
 
 std::string OptionError(TesseraOption option) {
@@ -163,21 +187,24 @@ std::string OptionError(TesseraOption option) {
 }
 
 TEST(PluginTest, OptionsThatAreMalformed) {
-  const size_t size = sizeof(TesseraOption);
-  EXPECT_THAT(OptionError({8, "a", "int", "1", "", "", nullptr}),
-              HasSubstr("an option is null or smaller"));
-  EXPECT_THAT(OptionError({size, "a-b", "int", "1", "", "", nullptr}),
-              HasSubstr("option's name is 'a-b'"));
-  EXPECT_THAT(OptionError({size, "a", "float", "1", "", "", nullptr}),
-              HasSubstr("unknown type 'float'"));
-  EXPECT_THAT(OptionError({size, "a", "int", "x", "", "", nullptr}),
-              HasSubstr("option a is 'x', and has to be a whole number"));
-  EXPECT_THAT(OptionError({size, "a", "int", "1", "", "2", ""}),
+  const auto error = [](const char* name, const char* type, const char* default_value) {
+    return OptionError({sizeof(TesseraOption), name, type, default_value, ""});
+  };
+  EXPECT_THAT(OptionError({8, "a", "int", "1", ""}), HasSubstr("an option is null or smaller"));
+  EXPECT_THAT(error(nullptr, "int", "1"), HasSubstr("option's name is null"));
+  EXPECT_THAT(error("a-b", "int", "1"), HasSubstr("option's name is 'a-b'"));
+  EXPECT_THAT(error("a", "float", "1"), HasSubstr("unknown type 'float'"));
+  EXPECT_THAT(error("a", "float 1..", "1"), HasSubstr("unknown type 'float 1..'"));
+  EXPECT_THAT(error("a", "int", "x"), HasSubstr("option a is 'x', and has to be a whole number"));
+  EXPECT_THAT(error("a", "int 2..", "1"),
               HasSubstr("option a is '1', and has to be a whole number of 2 or more"));
-  EXPECT_THAT(OptionError({size, "a", "int", "1", "", "", "zero"}),
-              HasSubstr("option a is 'zero'"));
-  EXPECT_THAT(OptionError({size, "a", "text", "1", "", "0", "9"}),
+  EXPECT_THAT(error("a", "int 2..", nullptr), HasSubstr("option a is '0', and has to be"));
+  EXPECT_THAT(error("a", "int ..zero", "1"), HasSubstr("option a is 'zero'"));
+  EXPECT_THAT(error("a", "text 0..9", "1"),
               HasSubstr("option a is of type 'text', which has no range"));
+  for (const char* const type : {"int ", "int 1", "int ..", "int 1-8", "bytes 1KiB,2KiB"}) {
+    EXPECT_THAT(error("a", type, "1"), HasSubstr("whose range is not written as 1.., ..8 or 1..8"));
+  }
 }
 
 OptionValues Values(const std::vector<std::string>& settings) {
@@ -225,8 +252,7 @@ TEST(PluginTest, OptionsThatDoNotFit) {
 }
 
 TEST(PluginTest, SizesHaveRangesToo) {
-  const size_t size = sizeof(TesseraOption);
-  TesseraOption option = {size, "a", "bytes", "1KiB", "", "512B", "1GiB"};
+  TesseraOption option = {sizeof(TesseraOption), "a", "bytes 512B..1GiB", "1KiB", ""};
   const TesseraOption* const options[] = {&option};
   TesseraStrategy table = Table();
   table.options = options;

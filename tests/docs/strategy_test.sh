@@ -8,7 +8,7 @@ mkdir "$TEST_TMPDIR/work"
 cd "$TEST_TMPDIR/work"
 # The sources as they lie in the repository.
 mkdir -p tessera
-for file in strategies/api core/proto; do
+for file in strategies/api core/proto core/status core/text; do
   mkdir -p "tessera/$file"
   cp -L "$root/$file"/* "tessera/$file/" 2> /dev/null || true
 done

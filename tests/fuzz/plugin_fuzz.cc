@@ -65,10 +65,9 @@ std::vector<Graph> Graphs() {
 Plugin FuzzedPlugin() {
   auto* const table = new TesseraStrategy();
   table->struct_size = sizeof(TesseraStrategy);
-  table->major = TESSERA_STRATEGY_MAJOR;
   table->name = "fuzz";
   table->version = table->summary = "";
-  table->plan = CallServices;
+  table->make_plan = CallServices;
   auto plugin = Plugin::FromTable(table, "fuzz");
   TESSERA_CHECK(plugin.ok()) << plugin.status();
   return *std::move(plugin);
@@ -90,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // In this process, where the fuzzer sees what is reached.
   NoListener listener;
   PluginCall call(*context, nullptr, &listener);
-  const auto bytes = call.Run(*plugin, plugin->table().plan, "");
+  const auto bytes = call.Run(*plugin, plugin->table().make_plan, "");
   TESSERA_CHECK(bytes.ok()) << bytes.status();
   const auto made = ReadPlanOf(*plugin, {}, *bytes);
   TESSERA_CHECK(made.ok() || !made.status().message().empty());

@@ -11,22 +11,16 @@ using namespace tessera::strategy;  // NOLINT(google-build-using-namespace)
 class Half : public Strategy {
  public:
   absl::StatusOr<tessera::Plan> MakePlan(const Request& request, Host& host) override {
-    absl::StatusOr<RunGraphs> graphs = host.Graphs();
-    if (!graphs.ok()) return graphs.status();
-    const ModelInfo model = DescribeModel(*graphs);
-    tessera::Plan plan;
-    tessera::Stage& stage = *plan.add_stages();
-    stage.add_mesh()->set_name("data");
-    SplitBatch(model, {"data"}, stage);
+    ASSIGN_OR_RETURN(const ModelInfo model, host.Model());
+    PlanBuilder plan;
+    plan.Axis("data");
+    plan.SplitBatch(model);
     bool split = false;
     for (const ParameterInfo& parameter : model.parameters) {
       split = !split;
-      if (!split) continue;
-      tessera::StoreChoice& store = *stage.add_store();
-      store.set_path(parameter.path);
-      store.set_layout("data: S(0)");
+      if (split) plan.Store(parameter.path, "data: S(0)");
     }
-    return plan;
+    return plan.Build();
   }
 };
 

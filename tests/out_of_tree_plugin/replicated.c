@@ -16,10 +16,6 @@ static int32_t MakePlan(const TesseraStrategy* self, const TesseraHost* host, co
 }
 
 static const TesseraStrategy kStrategy = {
-    sizeof(TesseraStrategy), TESSERA_STRATEGY_MAJOR, TESSERA_STRATEGY_MINOR,
-    NULL,                    "replicated",           "1.0",
-    "data parallel, in C",   NULL,                   0,
-    NULL,                    0,                      MakePlan,
-    NULL,                    NULL};
+    .name = "replicated", .version = "1.0", .make_plan = MakePlan};
 
 const TesseraStrategy* tessera_strategy(void) { return &kStrategy; }

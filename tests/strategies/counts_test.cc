@@ -177,7 +177,7 @@ TEST(CountsTest, HybridShardingAddsAnAllReduceForEachUnit) {
 }
 
 TEST(CountsTest, DataParallelReducesEachGradientOnce) {
-  auto one = CountsOf({"ddp", {}}), each = CountsOf({"ddp", {"bucket_mb=0"}});
+  auto one = CountsOf({"ddp", {}}), each = CountsOf({"ddp", {"bucket=0"}});
   EXPECT_EQ(one[kReduce].calls, 1);
   EXPECT_EQ(each[kReduce].calls, 12 * kBlocks + 4);
   EXPECT_EQ(one[kReduce].bytes, each[kReduce].bytes);

@@ -81,16 +81,16 @@ void ExpectSameBits(const TrainingResult& result, const TrainingResult& expected
 const std::vector<Mode>& Modes() {
   static const auto* const modes = new std::vector<Mode>{
       {"ddp", ""},
-      {"ddp", "bucket_mb=0"},
-      {"ddp", "bucket_mb=0.002,first_bucket_mb=0.001"},
+      {"ddp", "bucket=0"},
+      {"ddp", "bucket=2KiB,first_bucket=1KiB"},
       {"fsdp", ""},
       {"fsdp", "reshard=no"},
       {"fsdp", "reshard_root=yes"},
       {"fsdp", "shard=gradients"},
       {"fsdp", "shard=optimizer"},
-      {"fsdp", "shard=optimizer,units=size,unit_mb=0.002,block=row,offload=optimizer"},
+      {"fsdp", "shard=optimizer,units=size,unit=2KiB,block=row,offload=optimizer"},
       {"fsdp", "shard=none"},
-      {"fsdp", "units=size,unit_mb=0.002"},
+      {"fsdp", "units=size,unit=2KiB"},
       {"fsdp", "units=pattern,pattern=blocks.*.mlp|blocks.*.attn"},
       {"fsdp", "prefetch=0"},
       {"fsdp", "prefetch=3,in_flight=0"},
@@ -109,7 +109,7 @@ const std::vector<Mode>& HybridModes() {
       {"fsdp", "replicas=4"},
       {"fsdp", "replicas=2,reshard=no"},
       {"fsdp", "replicas=2,shard=optimizer"},
-      {"fsdp", "replicas=2,shard=gradients,units=size,unit_mb=0.002"},
+      {"fsdp", "replicas=2,shard=gradients,units=size,unit=2KiB"},
       {"fsdp", "reshard=2"},
   };
   return *modes;

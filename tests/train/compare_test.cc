@@ -101,14 +101,14 @@ TEST(Compare, PlansAndOptionsOnThreads) {
   const std::string plan = std::filesystem::absolute("docs/plans/fully_sharded.textproto").string();
   const Result result = Compare(TinyComparison(
       {"--backend=fake", "--nproc=4", "--json=" + file,
-       "--strategies=tensor_parallel,mine=" + plan + ",ddp:bucket_mb=1,hybrid_sharded"}));
+       "--strategies=tensor_parallel,mine=" + plan + ",ddp:bucket=1MiB,hybrid_sharded"}));
   ASSERT_EQ(result.code, 0) << result.err;
   const Json json = Json::parse(ReadFile(file));
   ASSERT_EQ(json["strategies"].size(), 4u);
   const double loss = LossOfOneProcess();
   for (size_t i = 0; i < 4; ++i) {
     const Json& strategy = json["strategies"][i];
-    const std::vector<std::string> names = {"tensor_parallel", "mine", "ddp:bucket_mb=1",
+    const std::vector<std::string> names = {"tensor_parallel", "mine", "ddp:bucket=1MiB",
                                             "hybrid_sharded"};
     EXPECT_EQ(strategy["name"], names[i]);
     ExpectEstimateHolds(strategy);

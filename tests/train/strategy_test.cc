@@ -154,9 +154,9 @@ TEST(StrategyTest, FaultsOfAPluginAreErrorsThatNameIt) {
                    part);
   };
   for (const char* const ranks : {"--nproc=3", "--nproc=1"}) {
-    expect(ranks, "abort", "strategy faulty: `plan` ended its process: signal 6 (Aborted)");
-    expect(ranks, "null", "strategy faulty: `plan` ended its process: ");
-    expect(ranks, "exit", "strategy faulty: `plan` ended its process: exit code 0");
+    expect(ranks, "abort", "strategy faulty: `make_plan` ended its process: signal 6 (Aborted)");
+    expect(ranks, "null", "strategy faulty: `make_plan` ended its process: ");
+    expect(ranks, "exit", "strategy faulty: `make_plan` ended its process: exit code 0");
   }
   expect("--nproc=3", "abort_in_estimate",
          "strategy faulty: `estimate` ended its process: signal 6 (Aborted)");
@@ -198,8 +198,10 @@ TEST(StrategyTest, ErrorsAreOneLine) {
   error({"--nproc=2", "--strategy=/etc/passwd"}, "cannot load the strategy plugin /etc/passwd");
   error({"--nproc=2", "--strategy=fsdp", "--strategy_options=replicas=3"},
         "strategy fsdp: replicas is 3: it must divide the 2 ranks of the run");
-  error({"--nproc=2", "--strategy=ddp", "--strategy_options=bucket_mb=-1"},
-        "option bucket_mb is '-1', and has to be a number from 0 to 1000000000");
+  error({"--nproc=2", "--strategy=ddp", "--strategy_options=bucket=-1"},
+        "option bucket is '-1', and has to be a size such as 25MiB");
+  error({"--nproc=2", "--strategy=fsdp", "--strategy_options=units=pattern,pattern=c.*"},
+        "strategy fsdp: pattern 'c.*' matches no scope of the model's parameters, such as '");
   error({"--nproc=2", "--strategy=ddp", "--strategy_options=shard=full"},
         "strategy ddp has no option 'shard'");
   error({"--nproc=2", "--strategy=ddp", "--memory_limit=1KiB"},

@@ -45,7 +45,7 @@ constexpr char kAbout[] =
     "  $program\n"
     "      a small GPT on 2 ranks of this machine: DDP against FSDP\n"
     "  $program --preset=124m --batch=8 --sequence=256 --steps=10\n"
-    "  $program --strategies=fsdp,fsdp:reshard=no,ddp:bucket_mb=1\n"
+    "  $program --strategies=fsdp,fsdp:reshard=no,ddp:bucket=1MiB\n"
     "      the same strategy with other options\n"
     "  $program --strategies=ddp,tensor_parallel,mine=my_plan.textproto --nproc=4\n"
     "      Plans beside a strategy\n"

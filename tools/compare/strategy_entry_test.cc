@@ -39,10 +39,10 @@ TEST(StrategyEntryTest, FoldersAndTheEndingOfAPlanDoNot) {
 }
 
 TEST(StrategyEntryTest, ALabelStandsBeforeTheName) {
-  const StrategyEntry entry = Parse("small=ddp:bucket_mb=1");
+  const StrategyEntry entry = Parse("small=ddp:bucket=1MiB");
   EXPECT_EQ(entry.label, "small");
   EXPECT_EQ(entry.name, "ddp");
-  EXPECT_THAT(entry.options, ElementsAre("bucket_mb=1"));
+  EXPECT_THAT(entry.options, ElementsAre("bucket=1MiB"));
 }
 
 TEST(StrategyEntryTest, FaultsAreNamed) {

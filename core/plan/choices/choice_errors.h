@@ -9,8 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
-#include "core/plan/choices/path_pattern.h"
 #include "core/proto/plan.pb.h"
+#include "core/text/path_pattern.h"
 
 namespace tessera {
 

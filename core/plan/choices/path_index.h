@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "core/plan/choices/path_pattern.h"
+#include "core/text/path_pattern.h"
 
 namespace tessera {
 

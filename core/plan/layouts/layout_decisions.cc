@@ -10,9 +10,9 @@
 #include "core/layout/layout_text.h"
 #include "core/plan/choices/choice_errors.h"
 #include "core/plan/choices/path_index.h"
-#include "core/plan/choices/path_pattern.h"
 #include "core/plan/graph/optimizer_state.h"
 #include "core/status/status_macros.h"
+#include "core/text/path_pattern.h"
 #include "core/text/quote.h"
 
 namespace tessera {

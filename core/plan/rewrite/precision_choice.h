@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "core/plan/choices/path_pattern.h"
 #include "core/proto/plan.pb.h"
 #include "core/tensor/dtype.h"
+#include "core/text/path_pattern.h"
 
 namespace tessera {
 

@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/choices/choice_errors.h"
 #include "core/plan/choices/path_index.h"
-#include "core/plan/choices/path_pattern.h"
 #include "core/plan/graph/copy_graph.h"
 #include "core/plan/graph/optimizer_state.h"
 #include "core/plan/graph/time_split_writer.h"
 #include "core/status/status_macros.h"
+#include "core/text/path_pattern.h"
 #include "core/text/quote.h"
 
 namespace tessera {

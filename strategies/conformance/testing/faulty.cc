@@ -104,9 +104,8 @@ class Faulty : public Strategy {
     }
     absl::StatusOr<StepCost> cost = host.Lower(without);
     if (!cost.ok()) return cost;
-    if (absl::StatusOr<RunGraphs> graphs = host.Graphs(); graphs.ok()) {
-      EstimateWrongly(fault, DescribeModel(*graphs), *cost);
-    }
+    ASSIGN_OR_RETURN(const ModelInfo model, host.Model());
+    EstimateWrongly(fault, model, *cost);
     return cost;
   }
 
@@ -145,13 +144,11 @@ class Faulty : public Strategy {
   }
 
   static absl::StatusOr<Plan> DataParallel(Host& host) {
-    absl::StatusOr<RunGraphs> graphs = host.Graphs();
-    if (!graphs.ok()) return graphs.status();
-    Plan plan;
-    Stage& stage = *plan.add_stages();
-    stage.add_mesh()->set_name("data");
-    SplitBatch(DescribeModel(*graphs), {"data"}, stage);
-    return plan;
+    ASSIGN_OR_RETURN(const ModelInfo model, host.Model());
+    PlanBuilder plan;
+    plan.Axis("data");
+    plan.SplitBatch(model);
+    return plan.Build();
   }
 
   // Never returns, even if the host cancels.

@@ -22,10 +22,9 @@ class PlanFile : public Strategy {
     }
     std::stringstream text;
     text << file.rdbuf();
-    absl::StatusOr<Plan> plan = host.ReadPlan(text.str());
-    if (!plan.ok()) return plan;
+    ASSIGN_OR_RETURN(const Plan plan, host.ReadPlan(text.str()));
     // Fails if the mesh does not fit the number of ranks, or if the model lacks a name in the Plan.
-    const absl::Status fits = host.Complete(*plan).status();
+    const absl::Status fits = host.Complete(plan).status();
     if (!fits.ok()) return absl::InvalidArgumentError(fits.message());
     return plan;
   }

@@ -133,18 +133,16 @@ void DropReductions(bool all, ProgramProto& program) {
 class WrongTraining : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
-    absl::StatusOr<RunGraphs> graphs = host.Graphs();
-    if (!graphs.ok()) return graphs.status();
-    Plan plan;
-    Stage& stage = *plan.add_stages();
-    stage.add_mesh()->set_name("data");
-    SplitBatch(DescribeModel(*graphs), {"data"}, stage);
-    if (request.Text("fault") == "none") return plan;
-    PassChoice::PluginPass& pass = *stage.add_pass()->mutable_plugin();
+    ASSIGN_OR_RETURN(const ModelInfo model, host.Model());
+    PlanBuilder plan;
+    plan.Axis("data");
+    plan.SplitBatch(model);
+    if (request.Text("fault") == "none") return plan.Build();
+    PassChoice::PluginPass& pass = *plan.stage().add_pass()->mutable_plugin();
     pass.set_name("wrong_training");
     pass.set_version("1.0");
     pass.set_pass(request.Text("fault"));
-    return plan;
+    return plan.Build();
   }
 
   absl::StatusOr<ProgramProto> RunPass(const PassRequest& request, Host& host) override {

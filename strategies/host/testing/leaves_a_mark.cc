@@ -18,17 +18,15 @@ __attribute__((constructor)) void LeaveMark() {
 class Helper : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
-    absl::StatusOr<RunGraphs> graphs = host.Graphs();
-    if (!graphs.ok()) return graphs.status();
-    Plan plan;
-    Stage& stage = *plan.add_stages();
-    stage.add_mesh()->set_name("data");
-    SplitBatch(DescribeModel(*graphs), {"data"}, stage);
-    PassChoice::PluginPass& pass = *stage.add_pass()->mutable_plugin();
+    ASSIGN_OR_RETURN(const ModelInfo model, host.Model());
+    PlanBuilder plan;
+    plan.Axis("data");
+    plan.SplitBatch(model);
+    PassChoice::PluginPass& pass = *plan.stage().add_pass()->mutable_plugin();
     pass.set_name("helper");
     pass.set_version("1.0");
     pass.set_pass("keep");
-    return plan;
+    return plan.Build();
   }
 
   absl::StatusOr<ProgramProto> RunPass(const PassRequest& request, Host& host) override {

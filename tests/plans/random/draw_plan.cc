@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/graph/graph.h"
-#include "core/plan/choices/path_pattern.h"
 #include "core/status/check.h"
+#include "core/text/path_pattern.h"
 #include "tests/plans/random/draw_layouts.h"
 
 namespace tessera {

@@ -22,13 +22,13 @@ struct StrategyOptions {
 const std::vector<StrategyOptions>& AllOptions() {
   static const auto* const all = new std::vector<StrategyOptions>{
       {"ddp", {}},
-      {"ddp", {"embedding=gathered", "bucket_mb=0.001"}},
+      {"ddp", {"embedding=gathered", "bucket=1KiB"}},
       {"fsdp", {}},
       {"fsdp", {"shard=gradients", "block=row"}},
       {"fsdp", {"shard=optimizer"}},
       {"fsdp", {"replicas=2", "accumulate=full"}},
       {"fsdp", {"reshard=2", "dtype=bf16"}},
-      {"fsdp", {"reshard_root=yes", "units=size", "unit_mb=0.001", "reduce=bf16"}},
+      {"fsdp", {"reshard_root=yes", "units=size", "unit=1KiB", "reduce=bf16"}},
       {"fsdp", {"offload=all", "prefetch=2"}},
   };
   return *all;

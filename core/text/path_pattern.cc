@@ -1,4 +1,4 @@
-#include "core/plan/choices/path_pattern.h"
+#include "core/text/path_pattern.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-// Patterns by which a Plan names states, inputs and operators.
-#ifndef TESSERA_CORE_PLAN_CHOICES_PATH_PATTERN_H_
-#define TESSERA_CORE_PLAN_CHOICES_PATH_PATTERN_H_
+// Patterns by which Plans and strategies name states, inputs, operators and scopes.
+#ifndef TESSERA_CORE_TEXT_PATH_PATTERN_H_
+#define TESSERA_CORE_TEXT_PATH_PATTERN_H_
 
 #include <cstddef>
 #include <string>
@@ -37,4 +37,4 @@ class PathPattern {
 
 }  // namespace tessera
 
-#endif  // TESSERA_CORE_PLAN_CHOICES_PATH_PATTERN_H_
+#endif  // TESSERA_CORE_TEXT_PATH_PATTERN_H_

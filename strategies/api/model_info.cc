@@ -1,0 +1,198 @@
+#include "strategies/api/model_info.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/text/path_pattern.h"
+
+namespace tessera::strategy {
+namespace {
+
+int64_t Elements(const TypeProto& type) {
+  int64_t elements = 1;
+  for (const int64_t size : type.shape()) elements *= size;
+  return elements;
+}
+
+int64_t BytesOf(const TypeProto& type) {
+  switch (type.dtype()) {
+    case TypeProto::F64:
+    case TypeProto::I64:
+      return 8 * Elements(type);
+    case TypeProto::BF16:
+    case TypeProto::F16:
+      return 2 * Elements(type);
+    case TypeProto::U8:
+      return Elements(type);
+    default:
+      return 4 * Elements(type);
+  }
+}
+
+// Returns the block of each value that operators of the forward pass read; -1 if several blocks
+// read it.
+absl::flat_hash_map<int, int> BlocksOfReaders(const GraphProto& graph) {
+  absl::flat_hash_map<int, int> blocks;
+  for (const GraphProto::Op& op : graph.ops()) {
+    if (op.phase() != GraphProto::FORWARD) continue;
+    for (const int32_t input : op.inputs()) {
+      const auto [found, added] = blocks.emplace(input, op.block());
+      if (!added && found->second != op.block()) found->second = -1;
+    }
+  }
+  return blocks;
+}
+
+void AddParameters(const GraphProto& graph, ModelInfo& model) {
+  const absl::flat_hash_map<int, int> blocks = BlocksOfReaders(graph);
+  for (const GraphProto::State& state : graph.states()) {
+    if (state.role() != GraphProto::PARAMETER) continue;
+    const auto block = blocks.find(state.input());
+    ParameterInfo parameter;
+    parameter.path = state.path();
+    parameter.elements = Elements(state.type());
+    parameter.bytes = BytesOf(state.type());
+    parameter.trainable = state.trainable();
+    parameter.type = state.type();
+    parameter.block = block == blocks.end() ? -1 : block->second;
+    model.parameters.push_back(std::move(parameter));
+  }
+}
+
+// Returns the operator that updates a state; -1 if the Graph only reads it.
+int32_t UpdaterOf(const GraphProto::State& state, const GraphProto& graph) {
+  if (state.updated() == state.input() || state.updated() < 0) return -1;
+  return graph.values(state.updated()).producer();
+}
+
+// Adds the optimizer state of the Graph that the parameters lack.
+void AddOptimizerStates(const GraphProto& graph, ModelInfo& model) {
+  absl::flat_hash_map<absl::string_view, ParameterInfo*> by_path;
+  for (ParameterInfo& parameter : model.parameters) by_path[parameter.path] = &parameter;
+  absl::flat_hash_map<int32_t, std::vector<ParameterInfo*>> updated_by;
+  for (const GraphProto::State& state : graph.states()) {
+    const auto found = by_path.find(state.path());
+    if (found != by_path.end()) updated_by[UpdaterOf(state, graph)].push_back(found->second);
+  }
+  for (const GraphProto::State& state : graph.states()) {
+    const int32_t updater = UpdaterOf(state, graph);
+    if (state.role() != GraphProto::OPTIMIZER_STATE || updater < 0) continue;
+    for (ParameterInfo* const parameter : updated_by[updater]) {
+      const bool known =
+          absl::c_any_of(parameter->optimizer_states,
+                         [&](const OptimizerStateInfo& each) { return each.path == state.path(); });
+      if (known || !absl::c_equal(state.type().shape(), parameter->type.shape())) continue;
+      parameter->optimizer_states.push_back({state.path(), BytesOf(state.type())});
+      break;
+    }
+  }
+}
+
+// Returns the dimension along which a signature, such as "B, S(0, 128) -> S(0)", splits an input;
+// -1 if it does not.
+int DimensionSplit(absl::string_view signature, int input) {
+  int at = -1;
+  for (absl::string_view part : absl::StrSplit(signature.substr(0, signature.find(" ->")), ", ")) {
+    // The unit of a layout, as the 128 in S(0, 128), is a part too.
+    if (part.empty() || !absl::ascii_isupper(part[0]) || ++at < input) continue;
+    int dimension = -1;
+    const bool splits = absl::ConsumePrefix(&part, "S(") &&
+                        absl::SimpleAtoi(part.substr(0, part.find(')')), &dimension);
+    return splits ? dimension : -1;
+  }
+  return -1;
+}
+
+// Removes the dimensions that no signature of an operator splits in its input.
+void KeepSplits(const OperatorDescriptions::Operator& description, int input,
+                std::vector<int>& dimensions) {
+  absl::flat_hash_set<int> splits;
+  for (const std::string& signature : description.signatures()) {
+    splits.insert(DimensionSplit(signature, input));
+  }
+  dimensions.erase(std::remove_if(dimensions.begin(), dimensions.end(),
+                                  [&](int dimension) { return splits.count(dimension) == 0; }),
+                   dimensions.end());
+}
+
+}  // namespace
+
+std::string ModelInfo::BlockOf(const ParameterInfo& parameter) const {
+  return parameter.block < 0 ? "" : blocks[parameter.block];
+}
+
+std::vector<std::string> ModelInfo::TrainableIn(int block) const {
+  std::vector<std::string> paths;
+  for (const ParameterInfo& parameter : parameters) {
+    if (parameter.block == block && parameter.trainable) paths.push_back(parameter.path);
+  }
+  return paths;
+}
+
+ModelInfo DescribeModel(const RunGraphs& graphs) {
+  ModelInfo model;
+  absl::flat_hash_set<std::string> inputs;
+  for (const GraphProto& graph : graphs.graphs()) {
+    // The first Graph with blocks has all parameters; other Graphs may lack some.
+    if (graph.blocks_size() > 0 && model.blocks.empty()) {
+      model.blocks.assign(graph.blocks().begin(), graph.blocks().end());
+      model.parameters.clear();
+    }
+    if (model.parameters.empty()) {
+      model.graph = graph.name();
+      AddParameters(graph, model);
+    }
+    for (const GraphProto::Input& input : graph.inputs()) {
+      const std::string& path = graph.values(input.value()).path();
+      if (inputs.insert(path).second) model.inputs.push_back({path, input.batch_dim()});
+    }
+  }
+  for (const GraphProto& graph : graphs.graphs()) AddOptimizerStates(graph, model);
+  return model;
+}
+
+absl::Status SetSplitDimensions(const GraphProto& graph, const OperatorDescriptions& operators,
+                                ModelInfo& model) {
+  absl::flat_hash_map<absl::string_view, ParameterInfo*> by_path;
+  for (ParameterInfo& parameter : model.parameters) {
+    by_path[parameter.path] = &parameter;
+    parameter.split_dimensions.resize(parameter.type.shape_size());
+    std::iota(parameter.split_dimensions.begin(), parameter.split_dimensions.end(), 0);
+  }
+  absl::flat_hash_map<int32_t, ParameterInfo*> by_value;
+  for (const GraphProto::State& state : graph.states()) {
+    const auto found = by_path.find(state.path());
+    if (found != by_path.end()) by_value[state.input()] = found->second;
+  }
+  for (int i = 0; i < graph.ops_size(); ++i) {
+    const GraphProto::Op& op = graph.ops(i);
+    if (i >= operators.operators_size() || operators.operators(i).path() != op.path()) {
+      return absl::InternalError("the descriptions are not those of the Graph's operators");
+    }
+    for (int input = 0; input < op.inputs_size(); ++input) {
+      const auto found = by_value.find(op.inputs(input));
+      if (found == by_value.end()) continue;
+      KeepSplits(operators.operators(i), input, found->second->split_dimensions);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ScopeThatMatches(absl::string_view pattern, absl::string_view path) {
+  for (const absl::string_view alternative : absl::StrSplit(pattern, '|', absl::SkipEmpty())) {
+    const auto parsed = PathPattern::Parse(alternative);
+    const size_t size = parsed.ok() ? parsed->MatchingScope(path) : 0;
+    if (size > 0) return std::string(path.substr(0, size));
+  }
+  return "";
+}
+
+}  // namespace tessera::strategy

@@ -1,0 +1,52 @@
+// Builds Plans of one stage.
+#ifndef TESSERA_STRATEGIES_API_PLAN_BUILDER_H_
+#define TESSERA_STRATEGIES_API_PLAN_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "strategies/api/messages/plan.pb.h"
+#include "strategies/api/model_info.h"
+
+namespace tessera::strategy {
+
+// A Plan of one stage that is being built. A call adds what most Plans have; everything else is set
+// in the stage itself.
+//
+//   PlanBuilder plan;
+//   plan.Axis("data");
+//   plan.SplitBatch(model);
+//   plan.Group({"blocks.0", "blocks.1"}, {"data"}).set_gather(GroupChoice::ONCE);
+//   plan.stage().add_pass()->mutable_prefetch_gathers();
+//   return plan.Build();
+class PlanBuilder {
+ public:
+  PlanBuilder() { plan_.add_stages(); }
+
+  Stage& stage() { return *plan_.mutable_stages(0); }
+  const Plan& Build() const { return plan_; }
+
+  // Adds an axis of the mesh behind those that exist. Size 0: all ranks that the other axes leave.
+  void Axis(absl::string_view name, int64_t size = 0);
+  // Splits the inputs that have rows of the batch over all axes that exist, the first of which is
+  // the outermost.
+  void SplitBatch(const ModelInfo& model);
+  // Sets the stored layout of a parameter or an input: "data: S(0)".
+  void Store(absl::string_view path, absl::string_view layout);
+  // Sets the signature of an operator: "data: S(0), B -> S(0)".
+  void Compute(absl::string_view path, absl::string_view signature);
+  // Adds a group: the parameters at these paths, or in these scopes, are one array, which is split
+  // over the axes. The first axis is the outermost.
+  GroupChoice& Group(absl::Span<const std::string> paths, absl::Span<const std::string> axes);
+  // Sets the dtypes in which parameters are used, and their gradients reduced. F32 is the default.
+  void Precision(TypeProto::DType parameters, TypeProto::DType reduction);
+
+ private:
+  Plan plan_;
+};
+
+}  // namespace tessera::strategy
+
+#endif  // TESSERA_STRATEGIES_API_PLAN_BUILDER_H_
