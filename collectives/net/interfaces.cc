@@ -66,6 +66,12 @@ std::vector<std::string> OwnAddresses() {
   return addresses;
 }
 
+bool IsOfThisHost(const std::string& address) {
+  if (IsLoopback(address)) return true;
+  const std::vector<std::string> own = OwnAddresses();
+  return std::find(own.begin(), own.end(), address) != own.end();
+}
+
 absl::StatusOr<SocketAddress> AddressOfInterface(const std::string& interface) {
   absl::StatusOr<SocketAddress> parsed = SocketAddress::Parse(interface, 0);
   if (parsed.ok()) return parsed;

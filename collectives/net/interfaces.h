@@ -15,6 +15,9 @@ namespace tessera::comm {
 // Returns the addresses of the interfaces that are up, except loopback and link-local ones.
 std::vector<std::string> OwnAddresses();
 
+// Returns whether an address in digits is one of OwnAddresses, or loopback.
+bool IsOfThisHost(const std::string& address);
+
 // Returns an address of this host. `interface` is an address in digits or the name of an interface
 // that is up; an IPv4 address is preferred. NotFound lists the interfaces. The port is 0.
 absl::StatusOr<SocketAddress> AddressOfInterface(const std::string& interface);

@@ -27,6 +27,9 @@ TEST(InterfacesTest, AddressOfInterface) {
 
 TEST(InterfacesTest, OwnAddressesHaveNoLoopback) {
   EXPECT_THAT(OwnAddresses(), Not(Contains("127.0.0.1")));
+  for (const std::string& own : OwnAddresses()) EXPECT_TRUE(IsOfThisHost(own)) << own;
+  EXPECT_TRUE(IsOfThisHost("127.0.1.1"));
+  EXPECT_FALSE(IsOfThisHost("192.0.2.77"));
 }
 
 bool Ip(const std::string& arguments) {

@@ -78,13 +78,6 @@ std::optional<Listener> FindListener(const SocketAddress& address) {
   return std::nullopt;
 }
 
-bool IsOfThisHost(const SocketAddress& address) {
-  const std::string host = address.host();
-  if (IsLoopback(host)) return true;
-  const std::vector<std::string> own = OwnAddresses();
-  return std::find(own.begin(), own.end(), host) != own.end();
-}
-
 // Calls `visit` with the name of each entry of a folder, until it returns true. Returns whether it
 // did.
 bool AnyEntry(const std::string& folder, const std::function<bool(const char* name)>& visit) {
@@ -133,7 +126,7 @@ std::string FormatUser(uid_t user) {
 }
 
 std::string FormatListener(const SocketAddress& address) {
-  if (!IsOfThisHost(address)) return "";
+  if (!IsOfThisHost(address.host())) return "";
   const std::optional<Listener> listener = FindListener(address);
   if (!listener.has_value()) return "";
   const std::string process = FormatProcessOf(listener->inode);

@@ -46,12 +46,9 @@ std::vector<std::string> AddressesToListenAt(const std::string& interface,
   add("127.0.0.1");
   // Other ranks connect to this name. On its own host it may be another loopback address, as
   // 127.0.1.1 is on Debian.
-  const std::vector<std::string> own = OwnAddresses();
   for (const SocketAddress& each :
        ResolveHost(master_host, 0).value_or(std::vector<SocketAddress>())) {
-    const std::string host = each.host();
-    const bool is_own = IsLoopback(host) || std::find(own.begin(), own.end(), host) != own.end();
-    if (is_own) add(host);
+    if (IsOfThisHost(each.host())) add(each.host());
   }
   return hosts;
 }

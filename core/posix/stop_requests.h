@@ -14,6 +14,9 @@ namespace tessera {
 // A later signal is a request of its own; an earlier one is a copy.
 inline constexpr std::chrono::seconds kNextRequest{1};
 
+// How long a signal that was sent to all processes of a job may take to reach the last one.
+inline constexpr std::chrono::milliseconds kSignalArrives{300};
+
 // Returns whether batch systems send this signal to announce the end of a job: SIGUSR1, SIGUSR2,
 // SIGXCPU.
 bool IsNotice(int signal);

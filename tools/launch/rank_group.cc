@@ -28,8 +28,6 @@ constexpr int kRequestsThatKill = 3;
 // after an interrupt.
 constexpr std::chrono::seconds kDrainTimeout{1};
 constexpr std::chrono::seconds kKillTimeout{10};
-// How long a signal that was sent to all processes of a job may take to reach the last one.
-constexpr std::chrono::milliseconds kSignalArrives{300};
 // How long after its time limit a stopped rank is killed, so that the ranks that wait for it report
 // it first. If the launcher was stopped with its ranks, they continue within this time.
 constexpr std::chrono::milliseconds kStoppedSlack{500};

@@ -128,6 +128,7 @@ class RankGroup {
   void SendToAll(int signal);
   // Reads what the ranks wrote before they ended.
   void Drain();
+  // Gives a signal that ended ranks the time to reach this process too.
   void AwaitRequest();
 
   const GraceTimes times_;

@@ -18,6 +18,7 @@
 #include "collectives/rendezvous/environment.h"
 #include "core/posix/program_files.h"
 #include "core/posix/signals.h"
+#include "core/posix/stop_requests.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/text_stream.h"
@@ -38,8 +39,6 @@ constexpr std::chrono::milliseconds kFirstReports{2000};
 // The rank that reports an error stays alive at least this long, so that others that find the same
 // error see that it is reported.
 constexpr std::chrono::milliseconds kReportHolds{100};
-// How long a signal that was sent to all ranks may take to reach the last one.
-constexpr std::chrono::milliseconds kSignalArrives{300};
 
 // Print a message in one line, even if a library's message has several, and without the control
 // characters that names in files may have.
