@@ -116,7 +116,7 @@ class RewrittenLayout {
     const FlatSum& sum = summed_on_[op.outputs[0]];
     if (sum.group == nullptr) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
     if (!absl::c_linear_search(sum.group->axes, axis)) return UseBesideFlat(i, axis, values);
-    AxisUse use = AxisUse::Broadcast(op.inputs.size(), op.outputs.size());
+    AxisUse use = AxisUse::Broadcast(op);
     use.kind = AxisUse::Kind::kFlat;
     return use;
   }
@@ -163,7 +163,7 @@ class RewrittenLayout {
     std::optional<SignatureFit> fit = FitOrGather({signatures, types.inputs, types.outputs},
                                                   arriving, op.inputs, {ranks, /*even=*/false});
     return fit.has_value() ? AxisUse::By(std::move(fit->signature))
-                           : AxisUse::Broadcast(op.inputs.size(), op.outputs.size());
+                           : AxisUse::Broadcast(op);
   }
 
   const Graph& graph_;

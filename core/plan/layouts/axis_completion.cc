@@ -9,13 +9,12 @@
 #include "core/ids/table.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/plan/layouts/expected_layouts.h"
+#include "core/plan/layouts/flat_use.h"
 #include "core/plan/layouts/read_layouts.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
-
-AxisUse Broadcast(const Op& op) { return AxisUse::Broadcast(op.inputs.size(), op.outputs.size()); }
 
 class AxisCompletion {
  public:
@@ -96,13 +95,13 @@ class AxisCompletion {
   absl::StatusOr<AxisUse> AsPlanned(OpId id, const AxisUse& planned) {
     const Op& op = graph_.op(id);
     const std::vector<Signature> signatures = SignaturesOf(id);
-    if (planned.kind == AxisUse::Kind::kBroadcast) return Broadcast(op);
+    if (planned.kind == AxisUse::Kind::kBroadcast) return AxisUse::Broadcast(op);
     if (planned.kind == AxisUse::Kind::kFlat) {
       // Without the Graph that updates it, an optimizer state belongs to no group; its initial
       // value is the same on all ranks then.
       const bool initial = graph_.op(id).inputs.empty();
       std::optional<AxisUse> flat;
-      if (initial || MayBeFlat(id)) flat = OnFlatRange(id, signatures);
+      if (initial || MayBeFlat(id)) flat = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
       if (!flat.has_value()) return NoSignature(id, planned, signatures);
       if (decisions_.gathers[id]) return NotOnRange(id);
       return *std::move(flat);
@@ -180,7 +179,7 @@ class AxisCompletion {
       flat = flat || (on_range && store->flat);
     }
     if (flat) {
-      std::optional<AxisUse> use = OnFlatRange(id, signatures);
+      std::optional<AxisUse> use = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
       if (use.has_value()) return use;
       if (!writes) return std::optional<AxisUse>();  // it reads the gathered value
       return absl::InvalidArgumentError(absl::StrCat(
@@ -194,74 +193,19 @@ class AxisCompletion {
     return std::optional<AxisUse>(AxisUse::By(*std::move(best)));
   }
 
-  bool IsScalarMember(OpId id, size_t input) const {
-    const std::optional<AxisStore>& store = UpdateOf(graph_.op(id).inputs[input]);
-    return store.has_value() && store->flat && types_[id].inputs[input].shape.empty();
-  }
-
-  bool HasScalarMembers(OpId id) const {
-    for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i) {
-      if (IsScalarMember(id, i)) return true;
-    }
-    return false;
-  }
-
-  // Returns the types of an op with members of a flat group that have no dimensions as they are in
-  // the group: [1], of which a rank holds all or nothing. A sum of [1] has another shape than its
-  // input, a sum of [] has the same.
-  absl::StatusOr<LocalTypes> WithFlatScalars(OpId id) const {
-    const Op& op = graph_.op(id);
-    LocalTypes types = {types_[id].inputs, {}};
-    for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (IsScalarMember(id, i)) types.inputs[i].shape = {1};
-    }
-    ASSIGN_OR_RETURN(types.outputs, op.kind->InferTypes(types.inputs, op.attributes));
-    return types;
-  }
-
-  // Returns the use of the op on this rank's range of its flat inputs and outputs. The op is
-  // elementwise, or a reduction whose output is then partial.
-  std::optional<AxisUse> OnFlatRange(OpId id, const std::vector<Signature>& recorded) const {
-    const std::vector<ValueId>& inputs = graph_.op(id).inputs;
-    LocalTypes types = types_[id];
-    std::vector<Signature> signatures = recorded;
-    if (HasScalarMembers(id)) {
-      absl::StatusOr<LocalTypes> flat = WithFlatScalars(id);
-      if (!flat.ok()) return std::nullopt;
-      types = *std::move(flat);
-      signatures =
-          graph_.op(id).kind->Signatures({types.inputs, types.outputs, graph_.op(id).attributes});
-    }
-    const FittedUse use_of_op = {signatures, types.inputs, types.outputs};
-    std::optional<AxisLayout> output;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::optional<AxisStore>& store = UpdateOf(inputs[i]);
-      if (!store.has_value() || !store->flat) continue;
-      const std::optional<AxisLayout> made = OutputOnRange(use_of_op, i);
-      if (!made.has_value() || (output.has_value() && *made != *output)) return std::nullopt;
-      output = made;
-    }
-    if (!output.has_value()) output = OutputOnRange(use_of_op, 0);
-    if (!output.has_value()) return std::nullopt;
-    AxisUse use = Broadcast(graph_.op(id));
-    use.kind = AxisUse::Kind::kFlat;
-    for (AxisLayout& layout : use.signature.outputs) layout = *output;
-    return use;
-  }
-
   // Returns the use of a cast of a parameter on the part that a rank stores.
   AxisUse AsStored(OpId id, const std::vector<Signature>& signatures) const {
     const Op& op = graph_.op(id);
     const std::optional<AxisStore>& store = decisions_.stored[op.inputs[0]];
     if (store.has_value() && store->flat && !decisions_.gathers[id]) {
-      AxisUse use = Broadcast(op);
+      AxisUse use = AxisUse::Broadcast(op);
       use.kind = AxisUse::Kind::kFlat;
       return use;
     }
     const std::vector<Arriving> stored = {result_.values[op.inputs[0]]};
     const std::optional<SignatureFit> fit =
         FitOrGather(Fitted(id, signatures), stored, op.inputs, split_);
-    return fit.has_value() ? AxisUse::By(fit->signature) : Broadcast(op);
+    return fit.has_value() ? AxisUse::By(fit->signature) : AxisUse::Broadcast(op);
   }
 
   // --- Rule 3 ----------------------------------------------------------------------------------
@@ -342,7 +286,7 @@ class AxisCompletion {
         FitOrGather(Fitted(id, possible), arriving, op.inputs, split_);
     if (fit.has_value()) return AxisUse::By(std::move(fit->signature));
     deferred_[id] = deferred;
-    return Broadcast(op);
+    return AxisUse::Broadcast(op);
   }
 
   // --- Rule 5 ----------------------------------------------------------------------------------
@@ -360,7 +304,7 @@ class AxisCompletion {
       flexible_[op.outputs[i]] = true;
       if (fit.has_value()) result_.values[op.outputs[i]] = fit->signature.outputs[i];
     }
-    return Broadcast(op);
+    return AxisUse::Broadcast(op);
   }
 
   // Visits readers before the ops whose outputs they read.
@@ -389,7 +333,7 @@ class AxisCompletion {
   AxisUse AsRead(OpId id, const ReadLayouts& reads) const {
     const Op& op = graph_.op(id);
     const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
-    if (!read.has_value()) return Broadcast(op);
+    if (!read.has_value()) return AxisUse::Broadcast(op);
     const std::vector<Signature> signatures = SignaturesOf(id);
     const Arriving& first = read->front();
     if (op.inputs.empty() && first.has_value() && first->partial()) {
@@ -398,7 +342,7 @@ class AxisCompletion {
       }
     }
     std::optional<Signature> made = SignatureMaking(Fitted(id, signatures), *read, split_);
-    return made.has_value() ? AxisUse::By(*std::move(made)) : Broadcast(op);
+    return made.has_value() ? AxisUse::By(*std::move(made)) : AxisUse::Broadcast(op);
   }
 
   const Graph& graph_;

@@ -28,10 +28,10 @@ absl::StatusOr<AxisUse> ParseAxisUse(absl::string_view text) {
 
 }  // namespace
 
-AxisUse AxisUse::Broadcast(size_t inputs, size_t outputs) {
+AxisUse AxisUse::Broadcast(const Op& op) {
   AxisUse use;
-  use.signature.inputs.resize(inputs);
-  use.signature.outputs.resize(outputs);
+  use.signature.inputs.resize(op.inputs.size());
+  use.signature.outputs.resize(op.outputs.size());
   return use;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/graph/graph.h"
 #include "core/layout/layout.h"
 #include "core/layout/mesh.h"
 
@@ -29,8 +30,8 @@ struct AxisUse {
   // them.
   bool open_units = false;
 
-  // Returns the use with B for all inputs and outputs.
-  static AxisUse Broadcast(size_t inputs, size_t outputs);
+  // Returns the use with B for all inputs and outputs of `op`.
+  static AxisUse Broadcast(const Op& op);
   // Returns the use with this signature; of kind kBroadcast if the signature is B everywhere.
   static AxisUse By(Signature signature);
 

@@ -67,7 +67,7 @@ int64_t ValueBytes::PaddingIn(BufferId buffer, const StridedRange& range) const 
 
 void BufferContents::Entry::AddReader(Reader reader) {
   for (Reader& known : readers) {
-    if (known.lane == reader.lane) {
+    if (known.stream == reader.stream) {
       known.instruction = reader.instruction;
       return;
     }

@@ -47,10 +47,9 @@ class ValueBytes {
 // linear in the number of entries that an operation overwrites.
 class BufferContents {
  public:
-  // An instruction that has read an entry. Only the last reader of each lane (for example a stream)
-  // is kept.
+  // An instruction that has read an entry. AddReader keeps only the last reader of each stream.
   struct Reader {
-    int32_t lane;
+    StreamId stream;
     InstructionId instruction;
   };
 

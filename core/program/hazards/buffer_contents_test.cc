@@ -75,9 +75,9 @@ TEST(BufferContents, KeepsTheLastReaderOfEachLane) {
   BufferContents contents;
   contents.Write(ProgramValueId(0), InstructionId(10), StridedRange(0, 30));
   contents.ForEachNear(StridedRange(0, 1), [&](BufferContents::Entry& entry) {
-    entry.AddReader({0, InstructionId(11)});
-    entry.AddReader({1, InstructionId(12)});
-    entry.AddReader({0, InstructionId(13)});
+    entry.AddReader({StreamId(0), InstructionId(11)});
+    entry.AddReader({StreamId(1), InstructionId(12)});
+    entry.AddReader({StreamId(0), InstructionId(13)});
     ASSERT_EQ(entry.readers.size(), 2u);
     EXPECT_EQ(entry.readers[0].instruction, InstructionId(13));
     EXPECT_EQ(entry.readers[1].instruction, InstructionId(12));

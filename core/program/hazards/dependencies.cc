@@ -59,7 +59,7 @@ void AddReuse(const Program& program, const ValueBytes& bytes_of, Edges& edges) 
       near(id, [&](BufferContents::Entry& entry, bool same_tensor) {
         // All readers are kept, because a pass may reorder them.
         const bool known = !entry.readers.empty() && entry.readers.back().instruction == i;
-        if (same_tensor && !known) entry.readers.push_back({i.index(), i});
+        if (same_tensor && !known) entry.readers.push_back({kNone, i});
       });
     }
     for (ProgramValueId id : instruction.outputs) {

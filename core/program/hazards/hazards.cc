@@ -75,7 +75,7 @@ absl::Status VisitDataHazards(const Program& program,
       contents[program.values[id].buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
         if (StridedRange::CommonElements(entry.bytes, bytes) == 0) return;
         status.Update(require(Hazard::Kind::kRead, id, entry.writer));
-        entry.AddReader({instruction.stream.index(), i});
+        entry.AddReader({instruction.stream, i});
       });
     }
     for (const ProgramValueId id : instruction.outputs) {

@@ -76,12 +76,12 @@ class Lowering {
     for (const GraphInput& input : graph_.inputs()) {
       values_.AddInput(input.value);
       builder_.program().inputs.push_back(
-          {graph_.value(input.value).path, values_.Made(input.value)});
+          {graph_.value(input.value).path, values_.AsMade(input.value)});
     }
     for (const State& state : graph_.states()) {
       if (state.input == kNone) continue;
       values_.AddInput(state.input);
-      if (state.updated != state.input) overwritten_.insert(values_.Made(state.input));
+      if (state.updated != state.input) overwritten_.insert(values_.AsMade(state.input));
     }
     // On a mesh, casts of parameters come first, so that no gather waits for its cast.
     const auto comes_first = [&](OpId id) {
@@ -143,7 +143,7 @@ class Lowering {
     for (ValueId output : op.outputs) instruction.outputs.push_back(values_.AddOutput(output));
     for (OpId earlier : op.after) {
       for (ValueId value : graph_.op(earlier).outputs) {
-        if (values_.Made(value) != kNone) instruction.after.push_back(values_.Made(value));
+        if (values_.AsMade(value) != kNone) instruction.after.push_back(values_.AsMade(value));
       }
     }
     instruction.draw = EnterDraw(op);
@@ -158,7 +158,7 @@ class Lowering {
     std::optional<RandomDraw> draw = DrawOf(shape, op.attributes);
     if (!draw.has_value()) return kNone;
     const ValueLayouts& layouts = values_.layouts();
-    const MeshLayout& layout = layouts.layout(layouts.Made(op.outputs[0]));
+    const MeshLayout& layout = layouts.layout(layouts.MadeIn(op.outputs[0]));
     return builder_.program().draws.push_back(
         {draw->path, {draw->global, draw->start, shape, layout}});
   }
@@ -178,8 +178,8 @@ class Lowering {
     const Op& op = graph_.op(assembly);
     const LocalOp local = values_.Localized(assembly);
     ASSIGN_OR_RETURN(const ProgramValueId input,
-                     values_.In(op.inputs[i], values_.layouts().Read(assembly)[i]));
-    ProgramValueId assembled = values_.Made(op.outputs[0]);
+                     values_.InLayout(op.inputs[i], values_.layouts().ReadIn(assembly)[i]));
+    ProgramValueId assembled = values_.AsMade(op.outputs[0]);
     if (assembled == kNone) assembled = values_.AddOutput(op.outputs[0]);
     const ViewPlacement placement = op.kind->Part(local.types(), static_cast<int>(i));
     const std::string& path = graph_.value(op.outputs[0]).path;
@@ -198,16 +198,16 @@ class Lowering {
     for (size_t i = 0; i < graph_.states().size(); ++i) {
       const State& state = graph_.states()[i];
       ProgramState lowered{state.path, state.origin, state.role, kNone, kNone};
-      if (state.input != kNone) lowered.input = values_.Made(state.input);
+      if (state.input != kNone) lowered.input = values_.AsMade(state.input);
       lowered.updated = lowered.input;
       if (state.updated != state.input) {
-        ASSIGN_OR_RETURN(lowered.updated, values_.In(state.updated, values_.layouts().Stored(i)));
+        ASSIGN_OR_RETURN(lowered.updated, values_.InLayout(state.updated, values_.layouts().StoredIn(i)));
         ASSIGN_OR_RETURN(lowered.updated, Lasting(lowered.updated));
       }
       builder_.program().states.push_back(std::move(lowered));
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      ASSIGN_OR_RETURN(ProgramValueId value, values_.In(output.value, ValueLayouts::kBroadcast));
+      ASSIGN_OR_RETURN(ProgramValueId value, values_.InLayout(output.value, ValueLayouts::kBroadcast));
       ASSIGN_OR_RETURN(value, Lasting(value));
       builder_.program().outputs.push_back({output.name, value});
     }

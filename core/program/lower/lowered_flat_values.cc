@@ -19,12 +19,12 @@ LoweredValues::GroupPart LoweredValues::GradientsWith(ValueId gradient) const {
 }
 
 bool LoweredValues::IsReducedInGroup(ValueId id) const {
-  return graph_.value(id).complete_gradient_of != kNone && !layouts_.flat(layouts_.Made(id));
+  return graph_.value(id).complete_gradient_of != kNone && !layouts_.flat(layouts_.MadeIn(id));
 }
 
 bool LoweredValues::IsOnGroup(OpId id) const {
   const Op& op = graph_.op(id);
-  return layouts_.flat(layouts_.Made(op.outputs[0])) &&
+  return layouts_.flat(layouts_.MadeIn(op.outputs[0])) &&
          (op.phase == Phase::kBackward || IsParameterCast(graph_, op));
 }
 
@@ -34,7 +34,7 @@ bool LoweredValues::KeepsAll(const FlatPosition* position) const {
 }
 
 bool LoweredValues::HasFlat(ValueId id, LayoutId layout) {
-  if (layouts_.Made(id) == layout) return made_[id] != kNone;
+  if (layouts_.MadeIn(id) == layout) return made_[id] != kNone;
   return absl::c_any_of(arranged_[id],
                         [&](const Arrangement& other) { return other.layout == layout; });
 }
@@ -45,18 +45,18 @@ absl::Status LoweredValues::AddOnGroup(OpId id) {
   const FlatPosition& position = *layouts_.PositionOf(output);
   std::vector<ProgramValueId> inputs;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const LayoutId layout = layouts_.Read(id)[i];
+    const LayoutId layout = layouts_.ReadIn(id)[i];
     if (!HasFlat(op.inputs[i], layout)) {
       waiting_[position.group].push_back(id);
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const ProgramValueId input, In(op.inputs[i], layout));
+    ASSIGN_OR_RETURN(const ProgramValueId input, InLayout(op.inputs[i], layout));
     inputs.push_back(input);
   }
   const absl::string_view kind = op.kind->name();
   ASSIGN_OR_RETURN(const ProgramValueId value,
                    flat_.Compute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
-                                 FlatMember(output, layouts_.Made(output)), position));
+                                 FlatMember(output, layouts_.MadeIn(output)), position));
   Set(output, value);
   return Complete(output);
 }
@@ -68,7 +68,7 @@ absl::Status LoweredValues::GatherBeforeUpdate(OpId id) {
     const auto gathered = gathered_in_update_.find(position->group);
     if (gathered == gathered_in_update_.end()) continue;
     for (const auto& [state, layout] : gathered->second) {
-      RETURN_IF_ERROR(In(state, layout).status());
+      RETURN_IF_ERROR(InLayout(state, layout).status());
     }
     gathered_in_update_.erase(gathered);
   }
@@ -76,13 +76,13 @@ absl::Status LoweredValues::GatherBeforeUpdate(OpId id) {
 }
 
 absl::StatusOr<ProgramValueId> LoweredValues::AsFlat(ValueId id, LayoutId layout) {
-  const LayoutId made = layouts_.Made(id);
+  const LayoutId made = layouts_.MadeIn(id);
   if (layouts_.flat(made)) return SumFlat(id, {made, made_[id]}, layout);
   for (const Arrangement& other : arranged_[id]) {
     if (layouts_.flat(other.layout)) return SumFlat(id, {other.layout, other.value}, layout);
   }
   // The value is made in another layout, as the Plan says. Each rank has all of the member first.
-  ASSIGN_OR_RETURN(const ProgramValueId full, In(id, layouts_.Enter(layouts_.layout(layout))));
+  ASSIGN_OR_RETURN(const ProgramValueId full, InLayout(id, layouts_.FindOrAdd(layouts_.layout(layout))));
   const FlatPosition& position = *layouts_.PositionOf(id);
   const FlatLowering::Member member = FlatMember(id, layout);
   ASSIGN_OR_RETURN(const ProgramValueId range, flat_.TakeRange(full, member, position));
@@ -109,7 +109,7 @@ absl::StatusOr<ProgramValueId> LoweredValues::SumFlat(ValueId id, const FlatValu
     at = at.With(axis, to.axis(axis));
     const FlatLowering::Member member = {absl::StrCat(graph_.value(id).path, ".all_reduce"),
                                          builder_.value(value).type.dtype, graph_.value(id).role,
-                                         PartOf(id, layouts_.Enter(at, /*flat=*/true))};
+                                         PartOf(id, layouts_.FindOrAdd(at, /*flat=*/true))};
     ASSIGN_OR_RETURN(value, flat_.AllReduce(value, member, position, axis, StreamOf(id)));
   }
   return value;
@@ -136,7 +136,7 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
     bool partial = !absl::c_linear_search(axes, other), stays = false;
     for (size_t m = 0; m < members.size(); ++m) {
       if (members[m] == kNone) continue;
-      const AxisLayout& made = layouts_.layout(layouts_.Made(members[m])).axis(other);
+      const AxisLayout& made = layouts_.layout(layouts_.MadeIn(members[m])).axis(other);
       const AxisLayout& read = layouts_.layout(flat_layouts[m]).axis(other);
       partial = partial && made == AxisLayout::Partial() && !read.split();
       stays = stays || read.partial();
@@ -148,7 +148,7 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
     }
     for (LayoutId& layout : flat_layouts) {
       if (layout == kNone) continue;
-      layout = layouts_.Enter(layouts_.layout(layout).With(other, AxisLayout::Partial()),
+      layout = layouts_.FindOrAdd(layouts_.layout(layout).With(other, AxisLayout::Partial()),
                               /*flat=*/true);
     }
   }
@@ -162,7 +162,7 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
     MeshLayout layout = layouts_.layout(flat_layouts[m]);
     for (const int axis : axes) layout = layout.With(axis, AxisLayout::Partial());
     for (const int other : gradients.other_axes) layout = layout.With(other, AxisLayout::Partial());
-    ASSIGN_OR_RETURN(gradients.values.back(), In(id, layouts_.Enter(std::move(layout))));
+    ASSIGN_OR_RETURN(gradients.values.back(), InLayout(id, layouts_.FindOrAdd(std::move(layout))));
     gradients.parameter = made_[graph_.value(id).complete_gradient_of];
     stream = StreamOf(id);
   }
@@ -185,7 +185,7 @@ void LoweredValues::ListFullParameters(const Table<OpId, bool>& needed) {
     const State& state = graph_.states()[i];
     const FlatPosition* const position = layouts_.PositionOf(state.updated);
     if (state.role != Role::kParameter || state.input == kNone || position == nullptr ||
-        layouts_.flat(layouts_.Stored(i))) {
+        layouts_.flat(layouts_.StoredIn(i))) {
       continue;
     }
     FullParameters& group = groups[position->group];
@@ -198,7 +198,7 @@ void LoweredValues::ListFullParameters(const Table<OpId, bool>& needed) {
     group.updated[position->member] = state.updated;
     ++group.missing;
     // If each member is updated in full, as the Plan says, there is nothing to gather.
-    if (layouts_.flat(layouts_.Made(state.updated))) full_parameters_[position->group];
+    if (layouts_.flat(layouts_.MadeIn(state.updated))) full_parameters_[position->group];
   }
   for (auto& [number, group] : full_parameters_) group = std::move(groups[number]);
   if (full_parameters_.empty()) return;
@@ -240,23 +240,23 @@ absl::Status LoweredValues::CompleteUpdate(ValueId id) {
 absl::Status LoweredValues::GatherUpdated(int group, const FullParameters& parameters) {
   const int members = static_cast<int>(parameters.inputs.size());
   const auto layout_of = [&](int member, bool flat) {
-    return layouts_.Enter(storage_.MemberLayout(group, member), flat);
+    return layouts_.FindOrAdd(storage_.MemberLayout(group, member), flat);
   };
   // Members that are updated in full, or not at all, are gathered with the others.
   for (int m = 0; m < members; ++m) {
     const LayoutId flat = layout_of(m, /*flat=*/true);
     const ValueId input = parameters.inputs[m], updated = parameters.updated[m];
     if (updated != kNone) {
-      RETURN_IF_ERROR(In(updated, flat).status());
+      RETURN_IF_ERROR(InLayout(updated, flat).status());
     } else if (input != kNone) {
-      ASSIGN_OR_RETURN(const ProgramValueId range, In(input, flat));
+      ASSIGN_OR_RETURN(const ProgramValueId range, InLayout(input, flat));
       RETURN_IF_ERROR(builder_.EmitCopy(
           range, flat_.AddState(FlatMember(input, flat), {group, m, 0}, /*updated=*/true)));
     }
   }
   for (int m = 0; m < members; ++m) {
     const ValueId updated = parameters.updated[m];
-    if (updated != kNone) RETURN_IF_ERROR(In(updated, layout_of(m, /*flat=*/false)).status());
+    if (updated != kNone) RETURN_IF_ERROR(InLayout(updated, layout_of(m, /*flat=*/false)).status());
   }
   return absl::OkStatus();
 }
@@ -266,8 +266,8 @@ absl::Status LoweredValues::StoreGathered(int group, OpId now) {
   if (parameters.last_reader > now) return absl::OkStatus();
   for (size_t m = 0; m < parameters.updated.size(); ++m) {
     const ValueId updated = parameters.updated[m];
-    if (updated == kNone || !layouts_.flat(layouts_.Made(updated))) continue;
-    const LayoutId full = layouts_.Enter(storage_.MemberLayout(group, static_cast<int>(m)));
+    if (updated == kNone || !layouts_.flat(layouts_.MadeIn(updated))) continue;
+    const LayoutId full = layouts_.FindOrAdd(storage_.MemberLayout(group, static_cast<int>(m)));
     for (Arrangement& gathered : arranged_[updated]) {
       if (gathered.layout != full) continue;
       const ProgramValueId input = made_[parameters.inputs[m]];

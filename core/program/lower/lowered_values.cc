@@ -74,7 +74,7 @@ void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
   reads_.resize(graph_.values().size());
   const auto add = [this](ValueId value, LayoutId layout) {
     std::vector<LayoutId>& reads = reads_[value];
-    if (layout == layouts_.Made(value) || absl::c_linear_search(reads, layout)) return;
+    if (layout == layouts_.MadeIn(value) || absl::c_linear_search(reads, layout)) return;
     reads.push_back(layout);
     if (!layouts_.flat(layout) || !IsReducedInGroup(value)) return;
     const FlatPosition& position = *layouts_.PositionOf(value);
@@ -89,7 +89,7 @@ void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
   last_micro_batch_.assign(storage_.num_groups(), kNone);
   for (const OpId id : graph_.ops().ids()) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
-    const absl::Span<const LayoutId> read = layouts_.Read(id);
+    const absl::Span<const LayoutId> read = layouts_.ReadIn(id);
     for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
       if (!layouts_.flat(read[i]) || !IsReducedInGroup(inputs[i])) continue;
       const OpId producer = graph_.value(inputs[i]).producer;
@@ -100,12 +100,12 @@ void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
   // A value without a producer that is made flat is a state.
   const auto add_gathered = [this](ValueId value, LayoutId layout) {
     const bool state = graph_.value(value).producer == kNone;
-    if (!state || !layouts_.flat(layouts_.Made(value)) || layouts_.flat(layout)) return;
+    if (!state || !layouts_.flat(layouts_.MadeIn(value)) || layouts_.flat(layout)) return;
     gathered_in_update_[layouts_.PositionOf(value)->group].push_back({value, layout});
   };
   for (const OpId id : graph_.ops().ids()) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
-    const absl::Span<const LayoutId> read = layouts_.Read(id);
+    const absl::Span<const LayoutId> read = layouts_.ReadIn(id);
     const bool update = graph_.ops()[id].phase == Phase::kUpdate;
     for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
       add(inputs[i], read[i]);
@@ -113,7 +113,7 @@ void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
     }
   }
   for (size_t i = 0; i < graph_.states().size(); ++i) {
-    add(graph_.states()[i].updated, layouts_.Stored(i));
+    add(graph_.states()[i].updated, layouts_.StoredIn(i));
   }
   for (const GraphOutput& output : graph_.outputs()) {
     add(output.value, ValueLayouts::kBroadcast);
@@ -147,7 +147,7 @@ PartId LoweredValues::PartOf(ValueId id, LayoutId layout) {
 
 LocalOp LoweredValues::Localized(OpId id) const {
   const Op& op = graph_.op(id);
-  const absl::Span<const LayoutId> read = layouts_.Read(id);
+  const absl::Span<const LayoutId> read = layouts_.ReadIn(id);
   LocalOp local;
   local.inputs.reserve(op.inputs.size());
   local.outputs.reserve(op.outputs.size());
@@ -166,7 +166,7 @@ LocalOp LoweredValues::Localized(OpId id) const {
     add(op.inputs[i], read[i], local.inputs, input_regions);
   }
   for (ValueId output : op.outputs) {
-    add(output, layouts_.Made(output), local.outputs, output_regions);
+    add(output, layouts_.MadeIn(output), local.outputs, output_regions);
   }
   local.attributes = op.attributes;
   if (everywhere) return local;
@@ -178,7 +178,7 @@ LocalOp LoweredValues::Localized(OpId id) const {
 absl::Status LoweredValues::CheckOutputs(OpId id) const {
   const Op& op = graph_.op(id);
   for (const ValueId output : op.outputs) {
-    const LayoutId layout = layouts_.Made(output);
+    const LayoutId layout = layouts_.MadeIn(output);
     if (layout == ValueLayouts::kBroadcast) continue;
     const absl::Status fits = CheckLayout(layouts_.layout(layout), graph_.value(output).type.shape,
                                           builder_.program().mesh);
@@ -210,7 +210,7 @@ void LoweredValues::Begin(Phase phase, int32_t micro_batch) {
 }
 
 void LoweredValues::AddInput(ValueId id) {
-  const LayoutId layout = layouts_.Made(id);
+  const LayoutId layout = layouts_.MadeIn(id);
   const Value& value = graph_.value(id);
   if (layouts_.flat(layout)) {
     Set(id, flat_.AddState(FlatMember(id, layout), *layouts_.PositionOf(id), /*updated=*/false));
@@ -220,7 +220,7 @@ void LoweredValues::AddInput(ValueId id) {
 }
 
 ProgramValueId LoweredValues::AddOutput(ValueId id) {
-  const LayoutId layout = layouts_.Made(id);
+  const LayoutId layout = layouts_.MadeIn(id);
   const Value& value = graph_.value(id);
   if (!layouts_.flat(layout)) {
     Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
@@ -251,7 +251,7 @@ absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::View(OpId id, Program
       TESSERA_CHECK(placement.has_value()) << op.path;
     }
     const ValueId value = op.outputs[i];
-    const LayoutId layout = layouts_.Made(value);
+    const LayoutId layout = layouts_.MadeIn(value);
     made.push_back(builder_.AddView(graph_.value(value).path, LocalType(value, layout), base,
                                     *placement, graph_.value(value).role, PartOf(value, layout)));
   }
@@ -260,7 +260,7 @@ absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::View(OpId id, Program
 
 absl::Status LoweredValues::AddViews(OpId id) {
   const Op& op = graph_.op(id);
-  ASSIGN_OR_RETURN(const ProgramValueId base, In(op.inputs[0], layouts_.Read(id)[0]));
+  ASSIGN_OR_RETURN(const ProgramValueId base, InLayout(op.inputs[0], layouts_.ReadIn(id)[0]));
   ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, View(id, base));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     Set(op.outputs[i], views[i]);
@@ -284,7 +284,7 @@ int LoweredValues::PeriodOf(ValueId id) const {
 }
 
 absl::string_view LoweredValues::StreamOf(ValueId id) const {
-  if (Repeats(id) || (updated_.contains(id) && layouts_.flat(layouts_.Made(id)))) {
+  if (Repeats(id) || (updated_.contains(id) && layouts_.flat(layouts_.MadeIn(id)))) {
     return kParameterStream;
   }
   return graph_.value(id).complete_gradient_of == kNone ? kActivationStream : kGradientStream;
@@ -295,27 +295,27 @@ absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::InputsOf(OpId id) {
   std::vector<ProgramValueId> inputs;
   inputs.reserve(op.inputs.size());
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    ASSIGN_OR_RETURN(const ProgramValueId input, In(op.inputs[i], layouts_.Read(id)[i]));
+    ASSIGN_OR_RETURN(const ProgramValueId input, InLayout(op.inputs[i], layouts_.ReadIn(id)[i]));
     inputs.push_back(input);
   }
   RETURN_IF_ERROR(GatherBeforeUpdate(id));
   return inputs;
 }
 
-absl::StatusOr<ProgramValueId> LoweredValues::MadeNow(ValueId id) {
+absl::StatusOr<ProgramValueId> LoweredValues::InMadeLayout(ValueId id) {
   const auto view = repeated_views_.find(id);
   if (view == repeated_views_.end()) return made_[id];
   const Value& value = graph_.value(id);
   const OpId op = value.producer;
   const ProgramValueId first_base = view->second;
-  ASSIGN_OR_RETURN(const ProgramValueId base, In(graph_.op(op).inputs[0], layouts_.Read(op)[0]));
+  ASSIGN_OR_RETURN(const ProgramValueId base, InLayout(graph_.op(op).inputs[0], layouts_.ReadIn(op)[0]));
   if (base == first_base) return made_[id];
   ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, View(op, base));
   return views[value.output_index];
 }
 
-absl::StatusOr<ProgramValueId> LoweredValues::In(ValueId id, LayoutId layout) {
-  if (layout == layouts_.Made(id)) return MadeNow(id);
+absl::StatusOr<ProgramValueId> LoweredValues::InLayout(ValueId id, LayoutId layout) {
+  if (layout == layouts_.MadeIn(id)) return InMadeLayout(id);
   const std::vector<Arrangement>& known = arranged_[id];
   for (const Arrangement& other : known) {
     if (other.layout == layout && other.period == PeriodOf(id)) return other.value;
@@ -343,12 +343,12 @@ absl::StatusOr<ProgramValueId> LoweredValues::Redistributed(ValueId id, LayoutId
   if (layouts_.flat(layout)) return AsFlat(id, layout);
   const PartRule tensor = TensorOf(id);
   const MeshLayout to = layouts_.layout(layout);
-  LayoutId from = layouts_.Made(id);
-  ASSIGN_OR_RETURN(ProgramValueId value, MadeNow(id));
+  LayoutId from = layouts_.MadeIn(id);
+  ASSIGN_OR_RETURN(ProgramValueId value, InMadeLayout(id));
   if (layouts_.flat(from)) {
-    from = layouts_.Enter(layouts_.layout(from));
+    from = layouts_.FindOrAdd(layouts_.layout(from));
     if (from != layout) {
-      ASSIGN_OR_RETURN(value, In(id, from));
+      ASSIGN_OR_RETURN(value, InLayout(id, from));
     } else {
       const FlatPosition& position = *layouts_.PositionOf(id);
       return flat_.Gather(value, position, PartOf(id, from),
@@ -379,13 +379,13 @@ bool LoweredValues::Completes(LayoutId from, LayoutId to) const {
 
 absl::Status LoweredValues::Complete(ValueId id) {
   if (reads_.empty()) return absl::OkStatus();
-  const bool flat = layouts_.flat(layouts_.Made(id));
+  const bool flat = layouts_.flat(layouts_.MadeIn(id));
   bool reduced_in_group = false;
   for (const LayoutId layout : reads_[id]) {
     if (layouts_.flat(layout) && IsReducedInGroup(id)) {
       reduced_in_group = true;
-    } else if ((layouts_.flat(layout) && !flat) || Completes(layouts_.Made(id), layout)) {
-      RETURN_IF_ERROR(In(id, layout).status());
+    } else if ((layouts_.flat(layout) && !flat) || Completes(layouts_.MadeIn(id), layout)) {
+      RETURN_IF_ERROR(InLayout(id, layout).status());
     }
   }
   RETURN_IF_ERROR(CompleteUpdate(id));

@@ -42,7 +42,7 @@ class LoweredValues {
 
   const ValueLayouts& layouts() const { return layouts_; }
   // Returns the value in the layout in which it is made, or kNone if it was not added yet.
-  ProgramValueId Made(ValueId id) const { return made_[id]; }
+  ProgramValueId AsMade(ValueId id) const { return made_[id]; }
 
   // Ops that are lowered after this call belong to this phase and micro-batch.
   void Begin(Phase phase, int32_t micro_batch);
@@ -64,7 +64,7 @@ class LoweredValues {
 
   // Returns a value in the layout with this number. It is redistributed from the layout that is
   // cheapest to start from, among those in which the value exists already.
-  absl::StatusOr<ProgramValueId> In(ValueId id, LayoutId layout);
+  absl::StatusOr<ProgramValueId> InLayout(ValueId id, LayoutId layout);
   // Returns the values that an op reads.
   absl::StatusOr<std::vector<ProgramValueId>> InputsOf(OpId id);
   LocalOp Localized(OpId id) const;
@@ -114,7 +114,7 @@ class LoweredValues {
   bool Completes(LayoutId from, LayoutId to) const;
 
   // Returns the value in its own layout, for readers of the current period.
-  absl::StatusOr<ProgramValueId> MadeNow(ValueId id);
+  absl::StatusOr<ProgramValueId> InMadeLayout(ValueId id);
   absl::StatusOr<std::vector<ProgramValueId>> View(OpId id, ProgramValueId base);
   absl::StatusOr<ProgramValueId> Redistributed(ValueId id, LayoutId layout);
   // If an op updates a member of a flat group, gathers what later ops read of the group's previous

@@ -7,7 +7,7 @@
 namespace tessera {
 
 ValueLayouts::ValueLayouts(const Graph& graph) : graph_(graph) {
-  Enter(MeshLayout(0));
+  FindOrAdd(MeshLayout(0));
   made_.assign(graph.values().size(), kBroadcast);
   stored_.assign(graph.states().size(), kBroadcast);
   first_read_ = {0};
@@ -20,7 +20,7 @@ ValueLayouts::ValueLayouts(const Graph& graph) : graph_(graph) {
 ValueLayouts::ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
                            const LayoutDecisions& decisions, const FlatStorage& storage)
     : graph_(graph), mesh_(mesh), storage_(&storage) {
-  Enter(MeshLayout(mesh.num_axes()));
+  FindOrAdd(MeshLayout(mesh.num_axes()));
   made_.assign(graph.values().size(), kBroadcast);
   if (storage.num_groups() > 0) FindPositions(layouts);
   ReadStores(layouts, decisions);
@@ -36,13 +36,13 @@ void ValueLayouts::ReadStores(const GraphLayouts& layouts, const LayoutDecisions
     return cache->second;
   };
   for (const GraphInput& input : graph_.inputs()) {
-    made_[input.value] = Enter(layout_of(input.origin));
+    made_[input.value] = FindOrAdd(layout_of(input.origin));
   }
   for (const State& state : graph_.states()) {
     const auto stored = decisions.stored.find(state.path);
     const bool flat = stored != decisions.stored.end() && stored->second.flat() &&
                       storage_->Find(state.path) != nullptr;
-    stored_.push_back(Enter(layout_of(state.path), flat));
+    stored_.push_back(FindOrAdd(layout_of(state.path), flat));
     if (state.input != kNone) made_[state.input] = stored_.back();
   }
 }
@@ -92,7 +92,7 @@ bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const
 }
 
 template <typename LayoutOf>
-LayoutId ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses,
+LayoutId ValueLayouts::FindOrAddOperand(ValueId value, absl::Span<const AxisUse> uses,
                                     const LayoutOf& layout_of) {
   // A use says nothing of which axis is the outer split. On a range of a flat group it is that of
   // the member.
@@ -103,7 +103,7 @@ LayoutId ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> use
     const AxisLayout& used = layout_of(uses[axis].signature);
     if (used != layout.axis(axis)) layout = layout.With(axis, used);
   }
-  return Enter(std::move(layout), flat);
+  return FindOrAdd(std::move(layout), flat);
 }
 
 void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
@@ -113,17 +113,17 @@ void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
     const std::vector<AxisUse>& uses = layouts.ops[id];
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       read_.push_back(
-          EnterOperand(op.inputs[i], uses, [i](const Signature& s) { return s.inputs[i]; }));
+          FindOrAddOperand(op.inputs[i], uses, [i](const Signature& s) { return s.inputs[i]; }));
     }
     first_read_.push_back(read_.size());
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       made_[op.outputs[i]] =
-          EnterOperand(op.outputs[i], uses, [i](const Signature& s) { return s.outputs[i]; });
+          FindOrAddOperand(op.outputs[i], uses, [i](const Signature& s) { return s.outputs[i]; });
     }
   }
 }
 
-LayoutId ValueLayouts::Enter(MeshLayout layout, bool flat) {
+LayoutId ValueLayouts::FindOrAdd(MeshLayout layout, bool flat) {
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
     if (mesh_.axis(axis).size == 1) layout = layout.With(axis, AxisLayout::Broadcast());
   }

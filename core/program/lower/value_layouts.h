@@ -50,18 +50,18 @@ class ValueLayouts {
   const MeshLayout& layout(LayoutId layout) const { return layouts_[layout].layout; }
   bool flat(LayoutId layout) const { return layouts_[layout].flat; }
   // Returns the id of a layout, which is added if it is new.
-  LayoutId Enter(MeshLayout layout, bool flat = false);
+  LayoutId FindOrAdd(MeshLayout layout, bool flat = false);
 
   // Returns the layout in which a value is made; for an input or a state's input value, the layout
   // in which it is stored.
-  LayoutId Made(ValueId value) const { return made_[value]; }
+  LayoutId MadeIn(ValueId value) const { return made_[value]; }
   // Returns the layouts in which an op reads its inputs.
-  absl::Span<const LayoutId> Read(OpId op) const {
+  absl::Span<const LayoutId> ReadIn(OpId op) const {
     return absl::MakeConstSpan(read_).subspan(first_read_[op],
                                               first_read_[op + 1] - first_read_[op]);
   }
   // Returns the layout in which state i is stored from step to step.
-  LayoutId Stored(size_t i) const { return stored_[i]; }
+  LayoutId StoredIn(size_t i) const { return stored_[i]; }
 
   // Returns the position of a flat value in its group. Flat values are states, gradients of
   // parameters, and values that are computed from them element by element. nullptr for any other
@@ -79,7 +79,7 @@ class ValueLayouts {
   void ReadUses(const GraphLayouts& layouts);
   // Returns the id of the layout of an operand; `layout_of` gives it for each axis of a use.
   template <typename LayoutOf>
-  LayoutId EnterOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
+  LayoutId FindOrAddOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
   // Returns whether a use reads only the elements of the value's flat group that this rank holds.
   bool UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const;
 

@@ -1,0 +1,55 @@
+#include "core/plan/layouts/flat_use.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/layout/signature_fit.h"
+#include "core/plan/layouts/expected_layouts.h"
+
+namespace tessera {
+namespace {
+
+bool IsFlat(const std::optional<AxisStore>& store) { return store.has_value() && store->flat; }
+
+}  // namespace
+
+std::optional<AxisUse> UseOnFlatRange(const Op& op, const LocalTypes& types,
+                                      const Table<ValueId, std::optional<AxisStore>>& updated,
+                                      absl::Span<const Signature> signatures) {
+  // A member without dimensions is [1] in its group, of which a rank holds all or nothing. A sum of
+  // [1] has another shape than its input, a sum of [] has the same.
+  LocalTypes in_group = {types.inputs, types.outputs};
+  bool has_scalars = false;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!IsFlat(updated[op.inputs[i]]) || !types.inputs[i].shape.empty()) continue;
+    in_group.inputs[i].shape = {1};
+    has_scalars = true;
+  }
+  std::vector<Signature> of_scalars;
+  if (has_scalars) {
+    absl::StatusOr<std::vector<TensorType>> outputs =
+        op.kind->InferTypes(in_group.inputs, op.attributes);
+    if (!outputs.ok()) return std::nullopt;
+    in_group.outputs = *std::move(outputs);
+    of_scalars = op.kind->Signatures({in_group.inputs, in_group.outputs, op.attributes});
+    signatures = of_scalars;
+  }
+
+  const FittedUse fitted = {signatures, in_group.inputs, in_group.outputs};
+  std::optional<AxisLayout> output;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!IsFlat(updated[op.inputs[i]])) continue;
+    const std::optional<AxisLayout> made = OutputOnRange(fitted, i);
+    if (!made.has_value() || (output.has_value() && *made != *output)) return std::nullopt;
+    output = made;
+  }
+  if (!output.has_value()) output = OutputOnRange(fitted, 0);
+  if (!output.has_value()) return std::nullopt;
+  AxisUse use = AxisUse::Broadcast(op);
+  use.kind = AxisUse::Kind::kFlat;
+  for (AxisLayout& layout : use.signature.outputs) layout = *output;
+  return use;
+}
+
+}  // namespace tessera
