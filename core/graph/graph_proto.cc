@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/attributes_proto.h"
+#include "core/ids/repeated_field.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"
 
@@ -17,16 +18,6 @@ static_assert(static_cast<int>(Role::kGradient) == GraphProto::GRADIENT);
 static_assert(static_cast<int>(Phase::kUpdate) == GraphProto::UPDATE);
 static_assert(static_cast<int>(Initializer::Kind::kNormal) == GraphProto::Initializer::NORMAL);
 
-template <typename Numbers, typename Field>
-void Append(const Numbers& numbers, Field* field) {
-  field->Add(numbers.begin(), numbers.end());
-}
-
-template <typename Id, typename Field>
-void AppendIds(const std::vector<Id>& ids, Field* field) {
-  for (const Id id : ids) field->Add(id.index());
-}
-
 template <typename Field, typename Id>
 void ReadIds(const Field& field, std::vector<Id>& ids) {
   ids.reserve(field.size());
@@ -37,8 +28,8 @@ GraphProto::Role ToProto(Role role) { return static_cast<GraphProto::Role>(role)
 
 GraphProto::Region ToProto(const Region& region) {
   GraphProto::Region message;
-  Append(region.start, message.mutable_start());
-  Append(region.global, message.mutable_global());
+  AppendNumbers(region.start, message.mutable_start());
+  AppendNumbers(region.global, message.mutable_global());
   return message;
 }
 

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
@@ -19,8 +21,7 @@ class ExpandOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
-    const std::vector<int64_t>& shape = attributes.GetInts("shape");
+    ASSIGN_OR_RETURN(Shape shape, check.ShapeOf("shape"));
     const Shape& x = inputs[0].shape;
     bool fits = shape.size() >= x.size();
     for (size_t i = 0; fits && i < x.size(); ++i) {
@@ -31,7 +32,7 @@ class ExpandOp : public Operator {
                                                 " broadcasts to: its dimensions, from the last, "
                                                 "equal or 1"));
     }
-    return std::vector<TensorType>{{inputs[0].dtype, Shape(shape.begin(), shape.end())}};
+    return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
@@ -47,7 +48,7 @@ class ExpandOp : public Operator {
 
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
     const Shape& shape = local.outputs[0].shape;
-    return {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
+    return {{"shape", ShapeAttribute(shape)}};
   }
 
   bool is_view() const override { return true; }
@@ -74,7 +75,7 @@ const Operator& ExpandOperator() {
 
 Tensor Expand(Tensor x, absl::Span<const int64_t> shape) {
   return RecordUse1(ExpandOperator(), {x},
-                    {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
+                    {{"shape", ShapeAttribute(shape)}});
 }
 
 }  // namespace tessera

@@ -1,7 +1,10 @@
+#include <utility>
+
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
 #include "core/ops/ops.h"
+#include "core/ops/recording.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -15,12 +18,10 @@ class FillOp : public ElementwiseOperator {
                                                      const Attributes& attributes) const override {
     if (!inputs.empty()) return absl::InvalidArgumentError("it takes no inputs");
     const InputCheck check({}, inputs, attributes);
-    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
+    ASSIGN_OR_RETURN(Shape shape, check.ShapeOf("shape"));
     RETURN_IF_ERROR(check.Has<DType>("dtype"));
     RETURN_IF_ERROR(check.Has<double>("value"));
-    const std::vector<int64_t>& shape = attributes.GetInts("shape");
-    return std::vector<TensorType>{
-        {attributes.GetDType("dtype"), Shape(shape.begin(), shape.end())}};
+    return std::vector<TensorType>{{attributes.GetDType("dtype"), std::move(shape)}};
   }
 
   // If the value is 0, zeros on every device add up to zeros.
@@ -33,7 +34,7 @@ class FillOp : public ElementwiseOperator {
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
     const Shape& shape = local.outputs[0].shape;
     Attributes result = attributes;
-    result.Set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    result.Set("shape", ShapeAttribute(shape));
     return result;
   }
 };
@@ -47,7 +48,7 @@ const Operator& FillOperator() {
 
 Tensor Fill(Graph& graph, const TensorType& type, double value) {
   return graph.Record1(FillOperator(), {},
-                       {{"shape", std::vector<int64_t>(type.shape.begin(), type.shape.end())},
+                       {{"shape", ShapeAttribute(type.shape)},
                         {"dtype", type.dtype},
                         {"value", value}});
 }

@@ -127,17 +127,18 @@ absl::Status InputCheck::IntIn(absl::string_view name, int64_t low, int64_t high
   return Misfit(name, absl::StrCat("at least ", low, " and less than ", high));
 }
 
-absl::Status InputCheck::ShapeAttribute(absl::string_view name) const {
+absl::StatusOr<Shape> InputCheck::ShapeOf(absl::string_view name) const {
   RETURN_IF_ERROR(Has<std::vector<int64_t>>(name));
+  const std::vector<int64_t>& sizes = attributes_.GetInts(name);
   int64_t elements = 1;
-  for (int64_t size : attributes_.GetInts(name)) {
+  for (const int64_t size : sizes) {
     if (size < 0) return Misfit(name, "sizes of 0 or more");
     if (size > 0 && elements > std::numeric_limits<int64_t>::max() / 16 / size) {
       return Misfit(name, "of fewer elements");
     }
     elements *= std::max<int64_t>(size, 1);
   }
-  return absl::OkStatus();
+  return Shape(sizes.begin(), sizes.end());
 }
 
 }  // namespace tessera

@@ -51,8 +51,8 @@ class InputCheck {
   }
   // Checks for an integer in [low, high).
   absl::Status IntIn(absl::string_view name, int64_t low, int64_t high) const;
-  // Checks for a list of sizes that are not negative and whose product fits an int64_t.
-  absl::Status ShapeAttribute(absl::string_view name) const;
+  // Returns an attribute that is a list of sizes: none is negative, and the product fits an int64_t.
+  absl::StatusOr<Shape> ShapeOf(absl::string_view name) const;
 
   // Returns the error "input 1 (b) is f32[4, 5]; it must be <wanted>".
   absl::Status Misfit(int input, absl::string_view wanted) const;

@@ -11,9 +11,8 @@ absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attribu
                               const Shape& shape) {
   if (!attributes.Has("start") && !attributes.Has("global_shape")) return absl::OkStatus();
   RETURN_IF_ERROR(check.Has<std::vector<int64_t>>("start"));
-  RETURN_IF_ERROR(check.ShapeAttribute("global_shape"));
+  ASSIGN_OR_RETURN(const Shape global, check.ShapeOf("global_shape"));
   const std::vector<int64_t>& start = attributes.GetInts("start");
-  const std::vector<int64_t>& global = attributes.GetInts("global_shape");
   bool fits = start.size() == shape.size() && global.size() == shape.size();
   for (size_t d = 0; fits && d < shape.size(); ++d) {
     // An empty part may be said to start anywhere.

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
@@ -18,17 +20,15 @@ class RandomNormalOp : public ElementwiseOperator {
     const InputCheck check({"seed"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     RETURN_IF_ERROR(check.Is(0, {DType::kI64, {}}));
-    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
+    ASSIGN_OR_RETURN(Shape shape, check.ShapeOf("shape"));
     RETURN_IF_ERROR(check.Has<DType>("dtype"));
     if (!IsFloating(attributes.GetDType("dtype"))) return check.Misfit("dtype", "floating");
     RETURN_IF_ERROR(check.Has<double>("mean"));
     RETURN_IF_ERROR(check.Has<double>("stddev"));
     // In a kernel request the path is absent: a request does not say which numbers are drawn.
     if (attributes.Has("random_path")) RETURN_IF_ERROR(check.Has<std::string>("random_path"));
-    const std::vector<int64_t>& sizes = attributes.GetInts("shape");
-    const Shape shape(sizes.begin(), sizes.end());
     RETURN_IF_ERROR(CheckDrawnRegion(check, attributes, shape));
-    return std::vector<TensorType>{{attributes.GetDType("dtype"), shape}};
+    return std::vector<TensorType>{{attributes.GetDType("dtype"), std::move(shape)}};
   }
 
   bool Differentiable(int input) const override { return false; }
@@ -36,7 +36,7 @@ class RandomNormalOp : public ElementwiseOperator {
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
     const Shape& shape = local.outputs[0].shape;
     Attributes result = WithDrawnRegion(attributes, shape, local.output_regions[0]);
-    result.Set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    result.Set("shape", ShapeAttribute(shape));
     return result;
   }
 };
@@ -51,7 +51,7 @@ const Operator& RandomNormalOperator() {
 Tensor RandomNormal(Graph& graph, const TensorType& type, double mean, double stddev,
                     absl::string_view random_path) {
   return RecordUse1(RandomNormalOperator(), {DrawInput(graph, "seed")},
-                    {{"shape", std::vector<int64_t>(type.shape.begin(), type.shape.end())},
+                    {{"shape", ShapeAttribute(type.shape)},
                      {"dtype", type.dtype},
                      {"mean", mean},
                      {"stddev", stddev},

@@ -1,10 +1,13 @@
-// Records for the functions of ops.h, on the Graph of the first valid input.
+// Functions that ops use to record others, on the Graph of the first valid input, and their
+// attributes.
 #ifndef TESSERA_CORE_OPS_RECORDING_H_
 #define TESSERA_CORE_OPS_RECORDING_H_
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/graph/graph.h"
 
 namespace tessera {
@@ -27,6 +30,11 @@ inline std::vector<Tensor> RecordUse(const Operator& kind, absl::Span<const Tens
 inline Tensor RecordUse1(const Operator& kind, absl::Span<const Tensor> inputs,
                          Attributes attributes = {}) {
   return RecordUse(kind, inputs, std::move(attributes))[0];
+}
+
+// Returns a shape as the value of an attribute.
+inline std::vector<int64_t> ShapeAttribute(absl::Span<const int64_t> shape) {
+  return {shape.begin(), shape.end()};
 }
 
 // Returns `axis` if it is not negative; a negative axis counts from the last dimension.

@@ -69,14 +69,13 @@ class ReshapeOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
-    const std::vector<int64_t>& shape = attributes.GetInts("shape");
+    ASSIGN_OR_RETURN(Shape shape, check.ShapeOf("shape"));
     const int64_t elements = NumElements(inputs[0].shape);
     if (NumElements(shape) != elements) {
       return check.Misfit(
           "shape", absl::StrCat("of ", elements, " elements, as ", TypeToString(inputs[0]), " is"));
     }
-    return std::vector<TensorType>{{inputs[0].dtype, Shape(shape.begin(), shape.end())}};
+    return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
@@ -116,7 +115,7 @@ class ReshapeOp : public Operator {
 
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
     const Shape& shape = local.outputs[0].shape;
-    return {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
+    return {{"shape", ShapeAttribute(shape)}};
   }
 
   bool is_view() const override { return true; }

@@ -23,9 +23,8 @@ class SplitOp : public Operator {
     RETURN_IF_ERROR(check.Count());
     RETURN_IF_ERROR(check.MinRank(0, 1));
     RETURN_IF_ERROR(check.IntIn("axis", 0, static_cast<int64_t>(inputs[0].shape.size())));
-    RETURN_IF_ERROR(check.ShapeAttribute("sizes"));
+    ASSIGN_OR_RETURN(const Shape sizes, check.ShapeOf("sizes"));
     const int64_t axis = attributes.GetInt("axis");
-    const std::vector<int64_t>& sizes = attributes.GetInts("sizes");
     const int64_t size = inputs[0].shape[axis];
     if (sizes.empty() || std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != size) {
       return check.Misfit("sizes",

@@ -1,6 +1,7 @@
 // The operators exp, log, sqrt, rsqrt, reciprocal, negate, square, tanh, sigmoid.
+#include "core/ops/unary.h"
+
 #include "core/graph/autograd.h"
-#include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
 #include "core/ops/ops.h"
@@ -8,36 +9,22 @@
 #include "core/status/status_macros.h"
 
 namespace tessera {
+
+absl::StatusOr<std::vector<TensorType>> UnaryOperator::InferTypes(
+    absl::Span<const TensorType> inputs, const Attributes& attributes) const {
+  const InputCheck check({"x"}, inputs, attributes);
+  RETURN_IF_ERROR(check.Count());
+  RETURN_IF_ERROR(check.Floating(0));
+  return std::vector<TensorType>{inputs[0]};
+}
+
+absl::Status UnaryOperator::Gradient(GradientBuilder& builder) const {
+  builder.SetInputGradient(
+      0, gradient_(builder.output_gradient(0), builder.input(0), builder.output(0)));
+  return absl::OkStatus();
+}
+
 namespace {
-
-class UnaryOperator : public ElementwiseOperator {
- public:
-  // Returns dx, given dy, x and y.
-  using GradientRule = Tensor (*)(Tensor dy, Tensor x, Tensor y);
-
-  UnaryOperator(absl::string_view name, double flops_per_element, GradientRule gradient,
-                std::vector<Signature> linear = {})
-      : ElementwiseOperator(name, flops_per_element, std::move(linear)), gradient_(gradient) {}
-
-  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
-                                                     const Attributes& attributes) const override {
-    const InputCheck check({"x"}, inputs, attributes);
-    RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    return std::vector<TensorType>{inputs[0]};
-  }
-
-  absl::Status Gradient(GradientBuilder& builder) const override {
-    builder.SetInputGradient(
-        0, gradient_(builder.output_gradient(0), builder.input(0), builder.output(0)));
-    return absl::OkStatus();
-  }
-
-  std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }
-
- private:
-  GradientRule gradient_;
-};
 
 Tensor ExpGradient(Tensor dy, Tensor x, Tensor y) { return Multiply(dy, y); }
 Tensor LogGradient(Tensor dy, Tensor x, Tensor y) { return Divide(dy, x); }

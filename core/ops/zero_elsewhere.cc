@@ -1,10 +1,13 @@
 // Makes a split or broadcast tensor partial: each device has its own part, with zeros elsewhere.
 // Lowering inserts this operator if a Plan needs a partial sum of a split tensor; no model records
 // it.
+#include <utility>
+
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
 #include "core/ops/signatures.h"
+#include "core/ops/recording.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -18,8 +21,7 @@ class ZeroElsewhereOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
-    const std::vector<int64_t>& shape = attributes.GetInts("shape");
+    ASSIGN_OR_RETURN(Shape shape, check.ShapeOf("shape"));
     const Shape& x = inputs[0].shape;
     bool fits = shape.size() == x.size();
     for (size_t d = 0; fits && d < x.size(); ++d) fits = x[d] <= shape[d];
@@ -27,7 +29,7 @@ class ZeroElsewhereOp : public Operator {
       return check.Misfit("shape", absl::StrCat("of the rank of x, ", TypeToString(inputs[0]),
                                                 ", and in no dimension below it"));
     }
-    return std::vector<TensorType>{{inputs[0].dtype, Shape(shape.begin(), shape.end())}};
+    return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
   }
 
   bool Differentiable(int input) const override { return false; }
@@ -42,7 +44,7 @@ class ZeroElsewhereOp : public Operator {
 
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
     const Shape& shape = local.outputs[0].shape;
-    return {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
+    return {{"shape", ShapeAttribute(shape)}};
   }
 };
 

@@ -1,25 +1,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/graph/attributes_proto.h"
+#include "core/ids/repeated_field.h"
 #include "core/layout/layout_proto.h"
 #include "core/program/proto/program_proto.h"
 
 namespace tessera {
 namespace {
 
-template <typename Numbers, typename Field>
-void Append(const Numbers& numbers, Field* field) {
-  field->Add(numbers.begin(), numbers.end());
-}
-
-template <typename Id, typename Field>
-void AppendIds(const std::vector<Id>& ids, Field* field) {
-  for (const Id id : ids) field->Add(id.index());
-}
-
 void Set(const ProgramValue& value, ProgramProto::Value* message) {
   message->set_path(value.path);
   *message->mutable_type() = ToProto(value.type);
-  Append(value.strides, message->mutable_strides());
+  AppendNumbers(value.strides, message->mutable_strides());
   message->set_role(static_cast<ProgramProto::Role>(value.role));
   message->set_buffer(value.buffer.index());
   message->set_offset(value.offset);
@@ -55,16 +46,16 @@ void Set(const CollectiveRequest& request, ProgramProto::Collective* message) {
 }
 
 void Set(const PartRule& part, const Mesh& mesh, ProgramProto::Part* message) {
-  Append(part.global, message->mutable_global());
-  Append(part.start, message->mutable_start());
-  Append(part.extent, message->mutable_extent());
+  AppendNumbers(part.global, message->mutable_global());
+  AppendNumbers(part.start, message->mutable_start());
+  AppendNumbers(part.extent, message->mutable_extent());
   *message->mutable_layout() = ToProto(part.layout, mesh);
 }
 
 void Set(const FlatGroup& group, ProgramProto::FlatGroup* message) {
   for (const FlatGroup::Member& member : group.members()) {
     ProgramProto::FlatGroup::Member& added = *message->add_members();
-    Append(member.local, added.mutable_local());
+    AppendNumbers(member.local, added.mutable_local());
     added.set_block(member.block);
   }
   message->set_ranks(group.ranks());
