@@ -29,7 +29,8 @@ void TrainingSummary::AddEvaluation(int64_t step, double loss) {
   if (!best_.has_value() || loss < best_->loss || std::isnan(best_->loss)) best_ = last_;
 }
 
-void TrainingSummary::AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& times) {
+void TrainingSummary::AddTimes(const Program& program,
+                               const Table<InstructionId, TimeSpan>& times) {
   const Overlap overlap = OverlapOf(program, times);
   for (const InstructionId i : times.ids()) {
     const Instruction& instruction = program.instructions[i];
