@@ -55,8 +55,9 @@ absl::StatusOr<cudaStream_t> MakeStream() {
 // abort of the barrier's communicator waits for that launch, so the other abort must not come after
 // it.
 TEST_F(FakeGpuTest, AbortsDoNotWaitForEachOther) {
+  const double timeout = ShortTimeout(2);
   const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    const DeviceOptions options = {.timeout_seconds = kShortTimeout, .check = false};
+    const DeviceOptions options = {.timeout_seconds = timeout, .check = false};
     ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange, options));
     Communicator& world = *self.world;
     ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
@@ -66,7 +67,7 @@ TEST_F(FakeGpuTest, AbortsDoNotWaitForEachOther) {
     };
     RETURN_IF_ERROR(world.Wait(message()));
     if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(5 * kShortTimeout));
+      std::this_thread::sleep_for(std::chrono::duration<double>(5 * timeout));
       return absl::OkStatus();
     }
     message();
@@ -75,7 +76,7 @@ TEST_F(FakeGpuTest, AbortsDoNotWaitForEachOther) {
     const Clock::time_point begin = Clock::now();
     absl::Status status = world.Wait(world.Barrier());
     const Seconds waited = Clock::now() - begin;
-    if (waited.count() > 4 * kShortTimeout) {
+    if (waited.count() > 4 * timeout) {
       Fake().launches_wait = false;
       return absl::InternalError(absl::StrCat("the aborts took ", waited.count(), " s"));
     }
