@@ -81,7 +81,7 @@ class Group : public QueuedGroup, public StreamOrder {
     size_t posted = 0;                 // operations whose descriptors are posted
     bool is_launching = false;         // NCCL is launching the next one
     cudaStream_t stream = nullptr;
-    absl::Status error;  // of NCCL; another rank may report its cause
+    absl::Status error;  // of NCCL; the control group may report its cause
     std::chrono::steady_clock::time_point error_since;
     Comm comm;
     // How far the comm of a sender and a receiver is made. The sender makes its id and sends it to
@@ -92,6 +92,13 @@ class Group : public QueuedGroup, public StreamOrder {
     bool has_id = false;
     absl::Status id_status;  // of the call that made the id
     Ticket id_exchange;
+  };
+
+  // A receive from a rank over the control group, by which that group notices if the rank is gone.
+  struct Watch {
+    bool is_posted = false;
+    Ticket receive;
+    char data[sizeof(ncclUniqueId)];
   };
 
   // Makes the id with which a sender's lane connects, if it has none. That may take NCCL seconds:
@@ -124,9 +131,12 @@ class Group : public QueuedGroup, public StreamOrder {
   // Fails with a message that begins with the rank and the lane's first operation: "rank 1 of 4 of
   // group 'world', in barrier after 41 collectives: ...".
   void FailIn(int channel, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Fails with an error of NCCL or CUDA, after up to 2 seconds in which another rank may report its
-  // cause first.
+  // Fails with an error of NCCL or CUDA, after up to 2 seconds in which the control group may
+  // report its cause first: a failure of another rank, or a rank that is gone.
   void FailLater(Lane& lane, const absl::Status& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes the control group fail if a rank is gone. Called repeatedly while an error is held back.
+  // Meanwhile lanes begin no receive over the control group.
+  void WatchPeers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckMemory(const Request& request) const;
 
   GpuDevice* const device_;
@@ -138,10 +148,12 @@ class Group : public QueuedGroup, public StreamOrder {
   std::unique_ptr<std::atomic<uint64_t>[]> launched_;  // by channel: operations so far
   Comm child_ ABSL_GUARDED_BY(mutex_);                 // which NCCL is making
   Time control_checked_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Watch> watches_ ABSL_GUARDED_BY(mutex_);  // by rank; empty until there is an error
   // Set before the group has failed, and constant from then on.
   std::shared_ptr<const std::atomic<bool>> settled_;
   std::chrono::steady_clock::time_point aborted_;
-  // Declared last, to be destroyed first: its operations read and write memory of the lanes.
+  // Declared last, to be destroyed first: its operations read and write memory of the lanes and
+  // watches.
   std::unique_ptr<Communicator> control_;
 };
 

@@ -70,6 +70,7 @@ bool Group::Connect(Lane& lane) {
   const int peer = PeerOf(lane.channel);
   const bool sends = IsToPeer(lane.channel);
   if (lane.connection == State::kNone) {
+    if (!sends && !watches_.empty()) return false;
     if (!lane.id_status.ok()) {
       FailIn(lane.channel, lane.id_status);
       return false;
@@ -105,10 +106,11 @@ void Group::Post(Lane& lane) {
   constexpr int64_t kBytes = sizeof(RequestDescriptor);
   for (; lane.posted < lane.operations.size() && lane.posted < kPostAhead; ++lane.posted) {
     const Request& request = Pending(lane.channel)[lane.posted];
+    const Operation kind = request.operation;
+    if (kind == Operation::kReceive && !watches_.empty()) return;
     InFlight& operation = lane.operations[lane.posted];
     operation.is_agreed = !is_checked;
     if (!is_checked) continue;
-    const Operation kind = request.operation;
     operation.mine = DescriptorOf(request);
     operation.theirs.resize(kind == Operation::kSend      ? 0
                             : kind == Operation::kReceive ? 1
@@ -212,6 +214,7 @@ bool Group::Finish(Lane& lane) {
 void Group::CheckChannel(int channel, Time now) {
   if (now - control_checked_ >= kControlInterval) {
     control_checked_ = now;
+    if (!watches_.empty()) WatchPeers();
     if (control_->Test(kFailureTicket)) {
       FailIn(channel, control_->Wait(kFailureTicket));
       return;
@@ -232,7 +235,13 @@ void Group::CheckChannel(int channel, Time now) {
   const absl::string_view what = !is_agreed            ? "not all ranks came"
                                  : Launched(lane) == 0 ? "NCCL did not connect the ranks"
                                                        : "NCCL did not finish the operation";
-  FailIn(channel, absl::DeadlineExceededError(absl::StrCat(what, " within ", at_most, " s")));
+  const absl::Status late =
+      absl::DeadlineExceededError(absl::StrCat(what, " within ", at_most, " s"));
+  if (is_agreed) {
+    FailLater(lane, late);  // NCCL may be waiting for a rank that is gone
+  } else {
+    FailIn(channel, late);
+  }
 }
 
 void Group::FailIn(int channel, const absl::Status& status) {
@@ -248,13 +257,34 @@ void Group::FailLater(Lane& lane, const absl::Status& error) {
   if (lane.error_since == Clock::time_point()) {
     lane.error = error;
     lane.error_since = Clock::now();
+    watches_.resize(size());
   }
-  const auto seen = static_cast<int64_t>(std::min(Launched(lane) + 1, lane.operations.size()));
-  const bool all_agreed =
-      std::all_of(lane.operations.begin(), lane.operations.begin() + seen,
-                  [](const InFlight& operation) { return operation.is_agreed; });
   const std::chrono::duration<double> waited = Clock::now() - lane.error_since;
-  if (all_agreed || waited.count() > kReasonSeconds) FailIn(lane.channel, lane.error);
+  // Watches must not wait until the control group's time-out, when it would report ranks that are
+  // there as missing.
+  if (waited.count() > std::min(kReasonSeconds, timeout_seconds() / 2)) {
+    FailIn(lane.channel, lane.error);
+  }
+}
+
+// The control group notices that a rank is gone only while one of its operations waits for that
+// rank. If all ranks have agreed, none does. It cannot be a collective: ranks without an error may
+// issue another one. So this rank receives from each other rank. The size is that of the rank's
+// next message, if there is one: the id of a comm or a descriptor. The message itself is not
+// needed, since the group fails.
+void Group::WatchPeers() {
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    const Lane& lane = LaneOf(ChannelFrom(r));
+    const bool receives = lane.connection == Lane::Connection::kExchanging ||
+                          (lane.posted > 0 && !lane.operations[lane.posted - 1].is_agreed);
+    Watch& watch = watches_[r];
+    if (receives || (watch.is_posted && !control_->Test(watch.receive))) continue;
+    const bool is_id = lane.connection == Lane::Connection::kNone && !watch.is_posted;
+    watch.receive = control_->Receive(
+        watch.data, is_id ? sizeof(watch.data) : sizeof(RequestDescriptor), DType::kU8, r);
+    watch.is_posted = true;
+  }
 }
 
 void Group::OnFailure(const absl::Status& why, bool /*is_first*/) {

@@ -26,6 +26,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Returns options for `ranks` ranks: fewer sizes if they share a GPU.
+ConformanceOptions OptionsFor(int ranks) {
+  ConformanceOptions options;
+  options.any_order = true;
+  if (ShareGpus(ranks)) {
+    options.sizes = {0, 7, 1000};
+    options.large_sizes = {50001};
+  }
+  return options;
+}
+
 TEST_F(NcclTest, EveryOperation) {
   for (const int ranks : {1, 2, 4}) {
     for (const bool registered : {true, false}) {
@@ -37,10 +48,10 @@ TEST_F(NcclTest, EveryOperation) {
           ASSIGN_OR_RETURN(memory, self.device->Allocate(kBytes));
         }
         const auto mirror = Mirror(std::move(self.world), memory, kBytes);
-        ConformanceOptions options;
-        options.any_order = true;
-        options.sizes = {0, 1, 7, 64, 1000, 4097};
+        ConformanceOptions options = OptionsFor(ranks);
+        if (!ShareGpus(ranks)) options.sizes = {0, 1, 7, 64, 1000, 4097};
         if (ranks == 4) options.dtypes = {DType::kF32, DType::kBF16, DType::kU8};
+        if (ranks == 4 && ShareGpus(ranks)) options.dtypes = {DType::kF32};
         return CheckOperations(*mirror, options);
       }));
     }
@@ -51,8 +62,7 @@ TEST_F(NcclTest, WithoutChecks) {
   ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(TestRank self, MakeRank(rank, 2, exchange, {.check = false}));
     const auto mirror = Mirror(std::move(self.world), nullptr, 0);
-    ConformanceOptions options;
-    options.any_order = true;
+    ConformanceOptions options = OptionsFor(2);
     options.dtypes = {DType::kI64, DType::kF16};
     return CheckOperations(*mirror, options);
   }));
@@ -71,15 +81,15 @@ TEST_F(NcclTest, GroupsOfAMesh) {
       std::vector<int> colors(kRanks);
       for (int r = 0; r < kRanks; ++r) colors[r] = r & ~axis;
       ASSIGN_OR_RETURN(auto group, world->Split(absl::StrCat("axis", axis), colors));
-      ConformanceOptions options;
-      options.any_order = true;
+      ConformanceOptions options = OptionsFor(kRanks);
       options.sizes = {0, 3, 5000};
       options.dtypes = {DType::kF32};
       RETURN_IF_ERROR(CheckOperations(*group, options));
       pointers.push_back(group.get());
       groups.push_back(std::move(group));
     }
-    return CheckOverlappingGroups(pointers, 300, 5, /*delays=*/true, /*any_order=*/true);
+    const int operations = ShareGpus(kRanks) ? 60 : 300;
+    return CheckOverlappingGroups(pointers, operations, 5, /*delays=*/true, /*any_order=*/true);
   }));
 }
 
@@ -91,8 +101,7 @@ TEST_F(NcclTest, GroupsOfOneAndOfNone) {
     if ((pair == nullptr) != (rank == 1)) return absl::InternalError("another group");
     if (pair != nullptr) RETURN_IF_ERROR(pair->Wait(pair->Barrier()));
     ASSIGN_OR_RETURN(const auto alone, world->Split("alone", {0, 1, 2}));
-    ConformanceOptions options;
-    options.any_order = true;
+    ConformanceOptions options = OptionsFor(3);
     options.dtypes = {DType::kF32};
     RETURN_IF_ERROR(CheckOperations(*alone, options));
     return world->Wait(world->Barrier());
@@ -113,8 +122,7 @@ TEST_F(NcclTest, ThreadsUseTheirGroupsAtOnce) {
     std::vector<std::thread> threads;
     for (size_t g = 0; g < groups.size(); ++g) {
       threads.emplace_back([&, g] {
-        ConformanceOptions options;
-        options.any_order = true;
+        ConformanceOptions options = OptionsFor(2);
         options.dtypes = {DType::kF32};
         results[g] = CheckOperations(*groups[g], options);
       });
@@ -214,8 +222,10 @@ TEST_F(NcclTest, OperationsEndByThemselves) {
     RETURN_IF_ERROR(world.Wait(world.Barrier()));
     std::vector<Ticket> tickets;
     for (int k = 0; k < 100; ++k) tickets.push_back(world.AllReduce(data, data, 1, DType::kF32));
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    if (!world.Test(tickets.back())) return absl::InternalError("it did not move on");
+    for (int k = 0; k < 1000 && !world.HasEnded(tickets.back()); ++k) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    if (!world.HasEnded(tickets.back())) return absl::InternalError("it did not move on");
     return world.Wait(tickets.back());
   }));
 }

@@ -118,7 +118,7 @@ std::string FormatUser(uid_t user) {
   passwd entry = {};
   passwd* found = nullptr;
   std::vector<char> memory(16384);
-  const std::string number = absl::StrCat("user ", user);
+  std::string number = absl::StrCat("user ", user);
   if (getpwuid_r(user, &entry, memory.data(), memory.size(), &found) != 0 || found == nullptr) {
     return number;
   }

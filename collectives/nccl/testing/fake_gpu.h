@@ -30,8 +30,12 @@ struct FakeGpus {
   std::atomic<int> nccl_version{NCCL_VERSION_CODE};
   // Makes a launch wait until no kernel runs on its GPU, as CUDA does while it loads a module.
   std::atomic<bool> launches_wait{false};
-  std::function<void()> on_unique_id;        // called by ncclGetUniqueId
-  std::atomic<int> kernels[kFakeGpus] = {};  // running kernels, by GPU
+  std::function<void()> on_unique_id;  // called by ncclGetUniqueId
+  // Kernels of these GPUs end only when their communicator is aborted, as if a peer's data never
+  // came.
+  std::atomic<bool> hangs[kFakeGpus] = {};
+  std::atomic<ncclResult_t> async_error{ncclSuccess};  // of every communicator
+  std::atomic<int> kernels[kFakeGpus] = {};            // running kernels, by GPU
 };
 FakeGpus& Fake();
 

@@ -1,8 +1,10 @@
 // Defects that only a fake GPU can show: calls from the wrong thread, launches that wait for each
-// other, an older NCCL.
+// other, errors of NCCL at a chosen time, an older NCCL.
 #ifdef TESSERA_CUDA
 
 #include "collectives/nccl/testing/fake_gpu.h"
+
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstdio>
@@ -24,6 +26,7 @@
 namespace tessera::comm::nccl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
@@ -34,8 +37,13 @@ class FakeGpuTest : public NcclTest {
     Fake().nccl_version = NCCL_VERSION_CODE;
     Fake().launches_wait = false;
     Fake().on_unique_id = nullptr;
+    for (std::atomic<bool>& hangs : Fake().hangs) hangs = false;
+    Fake().async_error = ncclSuccess;
   }
 };
+
+// Time in which another thread takes a step that the test cannot see.
+constexpr auto kStep = std::chrono::milliseconds(200);
 
 absl::StatusOr<cudaStream_t> MakeStream() {
   cudaStream_t stream = nullptr;
@@ -47,8 +55,9 @@ absl::StatusOr<cudaStream_t> MakeStream() {
 // abort of the barrier's communicator waits for that launch, so the other abort must not come after
 // it.
 TEST_F(FakeGpuTest, AbortsDoNotWaitForEachOther) {
+  const double timeout = ShortTimeout(2);
   const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    const DeviceOptions options = {.timeout_seconds = kShortTimeout, .check = false};
+    const DeviceOptions options = {.timeout_seconds = timeout, .check = false};
     ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange, options));
     Communicator& world = *self.world;
     ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
@@ -58,7 +67,7 @@ TEST_F(FakeGpuTest, AbortsDoNotWaitForEachOther) {
     };
     RETURN_IF_ERROR(world.Wait(message()));
     if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(5 * kShortTimeout));
+      std::this_thread::sleep_for(std::chrono::duration<double>(5 * timeout));
       return absl::OkStatus();
     }
     message();
@@ -67,13 +76,106 @@ TEST_F(FakeGpuTest, AbortsDoNotWaitForEachOther) {
     const Clock::time_point begin = Clock::now();
     absl::Status status = world.Wait(world.Barrier());
     const Seconds waited = Clock::now() - begin;
-    if (waited.count() > 4 * kShortTimeout) {
+    if (waited.count() > 4 * timeout) {
       Fake().launches_wait = false;
       return absl::InternalError(absl::StrCat("the aborts took ", waited.count(), " s"));
     }
     return status;
   });
   EXPECT_THAT(std::string(results[0].message()), HasSubstr("within 1 s"));
+}
+
+// The ranks wait in a broadcast on which all have agreed, and its root is gone. Returns their
+// results.
+std::vector<absl::Status> RunWithoutRoot(bool nccl_notices) {
+  const DeviceOptions options = {.timeout_seconds = nccl_notices ? 60.0 : 2.0};
+  return RunRanks(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 3, exchange, options));
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
+    RETURN_IF_ERROR(world.Wait(world.Barrier()));
+    Fake().hangs[rank] = rank != 1;
+    RETURN_IF_ERROR(world.Wait(world.Broadcast(data, data, 1, DType::kF32, 1)));
+    std::this_thread::sleep_for(kStep);  // until the others have agreed too
+    if (nccl_notices) Fake().async_error = ncclRemoteError;
+    std::this_thread::sleep_for(kStep);  // NCCL notices it before the control group
+    return absl::OkStatus();
+  });
+}
+
+// Regression: the others reported NCCL's error, each its own.
+TEST_F(FakeGpuTest, ARankThatIsGoneIsNamedIfNcclNoticesIt) {
+  const auto results = RunWithoutRoot(/*nccl_notices=*/true);
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr("rank 1 (process "), HasSubstr("has left; waiting in ")));
+  }
+}
+
+TEST_F(FakeGpuTest, ARankThatIsGoneIsNamedAtTheTimeOut) {
+  const auto results = RunWithoutRoot(/*nccl_notices=*/false);
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr("rank 1 (process "), HasSubstr("has left; waiting in ")));
+  }
+}
+
+// Ends the TCP connections of this process: each rank takes the others for dead.
+void EndConnections() {
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    sockaddr_storage peer = {};
+    socklen_t size = sizeof(peer);
+    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.ss_family == AF_INET) shutdown(descriptor, SHUT_RDWR);
+  }
+}
+
+// The descriptors that a dead sender has sent ahead are not taken for signs of life.
+TEST_F(FakeGpuTest, ADeadSenderIsNamedAfterAllAgreed) {
+  const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
+    Fake().hangs[rank] = rank == 0;
+    if (rank == 0) return world.Wait(world.Receive(data, 1, DType::kF32, 1));
+    for (int message = 0; message < 3; ++message) world.Send(data, 1, DType::kF32, 0);
+    std::this_thread::sleep_for(kStep);  // until rank 0 has agreed on the first
+    Fake().async_error = ncclRemoteError;
+    std::this_thread::sleep_for(kStep);
+    EndConnections();
+    return world.Wait(kFailureTicket);
+  });
+  EXPECT_THAT(std::string(results[0].message()),
+              AllOf(HasSubstr("in receive of 1 f32 from rank 1 after 0 messages: "),
+                    HasSubstr("rank 1 (process "), HasSubstr("died; waiting in ")));
+}
+
+// Meanwhile rank 1 sends its first message, of which rank 0 expects nothing.
+TEST_F(FakeGpuTest, AnErrorOfNcclIsReportedIfNoRankIsGone) {
+  const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
+    Fake().hangs[rank] = true;
+    const Ticket sum = world.AllReduce(data, data, 1, DType::kF32);
+    const Clock::time_point begin = Clock::now();
+    if (rank == 1) {
+      std::this_thread::sleep_for(kStep);
+      Fake().async_error = ncclRemoteError;
+      std::this_thread::sleep_for(kStep);
+      world.Send(data, 1, DType::kF32, 0);
+    }
+    absl::Status status = world.Wait(sum);
+    const Seconds waited = Clock::now() - begin;
+    if (waited.count() > 4)
+      return absl::InternalError(absl::StrCat("after ", waited.count(), " s"));
+    return status;
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("in all-reduce of 1 f32 (sum) after 0 collectives: "),
+                      HasSubstr("NCCL fails: a fake error")));
+  }
 }
 
 TEST_F(FakeGpuTest, ThreadsNeedNotChooseTheGpu) {

@@ -148,7 +148,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int /*key*/, ncclComm_t* 
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  *state = comm->state;
+  const ncclResult_t error = Fake().async_error;
+  *state = error != ncclSuccess ? error : comm->state.load();
   return ncclSuccess;
 }
 
@@ -213,6 +214,9 @@ ncclResult_t ncclGroupEnd() {
           stream->Put([comm, calls, number, &kernels] {
             ++kernels;
             comm->Execute(number, calls);
+            while (Fake().hangs[comm->gpu] && !comm->aborted) {
+              std::this_thread::sleep_for(kFakeTick);
+            }
             --kernels;
             --comm->running;
           });

@@ -25,18 +25,19 @@ namespace tessera::comm::nccl {
 
 #ifdef TESSERA_FAKE_GPU
 
-// A time-out within which ranks connect.
-constexpr double kShortTimeout = 1;
-
 inline int Gpus() { return 8; }
+inline bool ShareGpus(int /*ranks*/) { return false; }
+
+// Returns a time-out within which ranks connect.
+inline double ShortTimeout(int /*ranks*/) { return 1; }
+// After the time-out, a wait returns within this time.
+constexpr double kAbortSeconds = 1;
 
 inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
   return RunThreads(ranks, body);
 }
 
 #else
-
-constexpr double kShortTimeout = 10;
 
 // Counts in a process of its own: a process cannot use CUDA if the one that forked it did.
 inline int Gpus() {
@@ -52,10 +53,19 @@ inline int Gpus() {
   return gpus;
 }
 
+// Returns whether several ranks use one GPU. Their processes are time-sliced on it: a kernel that
+// waits for a peer in another process may hold the GPU until its time slice is over, so operations
+// take longer. Tests with many operations then run fewer of them.
+inline bool ShareGpus(int ranks) { return ranks > Gpus(); }
+
+// One H200 that ranks share connects two of them in less than 2 s.
+inline double ShortTimeout(int ranks) { return ShareGpus(ranks) ? 4 : 10; }
+constexpr double kAbortSeconds = 10;
+
 inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
-  const int gpus = Gpus();
+  const bool share = ShareGpus(ranks);
   return RunProcesses(ranks, [&](int rank, const Exchange& exchange) {
-    if (ranks > gpus) {
+    if (share) {
       // NCCL refuses two ranks on one GPU, unless they claim to be on different hosts.
       setenv("NCCL_HOSTID", absl::StrCat("host", rank).c_str(), 1);
       setenv("NCCL_NET", "Socket", 1);
@@ -77,6 +87,8 @@ struct TestRank {
 inline absl::StatusOr<TestRank> MakeRank(int rank, int ranks, const Exchange& exchange,
                                          DeviceOptions options = {}) {
   TestRank result;
+  // A hang must be reported before tests/gpu/run ends the test.
+  if (ShareGpus(ranks)) options.timeout_seconds = std::min(options.timeout_seconds, 20.0);
   tcp::NetworkOptions over_cpu;
   over_cpu.timeout_seconds = options.timeout_seconds;
   ASSIGN_OR_RETURN(result.network, tcp::Network::Create(rank, ranks, exchange, over_cpu));
