@@ -212,7 +212,7 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
   if (has_nproc) {
     RETURN_IF_ERROR(comm::ReadLaunchFlags(&line->launch));
     RETURN_IF_ERROR(CheckWorld(line->world, line->launch.nproc));
-    line->launch.times.stopped_limit =
+    line->launch.times.suspended_limit =
         std::chrono::milliseconds(static_cast<int64_t>(line->world.timeout_seconds * 1e3));
     return absl::OkStatus();
   }
