@@ -104,14 +104,14 @@ absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
   const std::vector<int>& host_ranks = placement.hosts[placement.places[rank()].host];
   std::unique_ptr<Communicator> local, all;
   if (cpu_backend != kTcp) {
-    shm::HostOptions host_options;
-    host_options.timeout_seconds = options.timeout_seconds;
-    if (cpu_backend == kHierarchical) host_options.memory.job_ranks = host_ranks;
+    shm::BackendOptions shm_options;
+    shm_options.timeout_seconds = options.timeout_seconds;
+    if (cpu_backend == kHierarchical) shm_options.memory.job_ranks = host_ranks;
     ASSIGN_OR_RETURN(
-        host_, shm::Host::Create(
-                   placement.places[rank()].local, static_cast<int>(host_ranks.size()),
-                   ExchangeAmong(absl::StrCat("host/", host_ranks[0]), host_ranks), host_options));
-    ASSIGN_OR_RETURN(local, host_->World(hierarchical::LocalName("world", host_of)));
+        shm_, shm::Backend::Create(
+                  placement.places[rank()].local, static_cast<int>(host_ranks.size()),
+                  ExchangeAmong(absl::StrCat("host/", host_ranks[0]), host_ranks), shm_options));
+    ASSIGN_OR_RETURN(local, shm_->World(hierarchical::LocalName("world", host_of)));
     if (cpu_backend == kHierarchical) {
       ASSIGN_OR_RETURN(host_ranks_, local->Split("memory", std::vector<int>(host_ranks.size(), 0)));
     }
@@ -151,14 +151,13 @@ absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
 absl::StatusOr<char*> ConnectedWorld::Allocate(int64_t bytes) {
   absl::StatusOr<char*> data =
       device_ != nullptr ? device_->Allocate(bytes)
-      : host_ != nullptr
-          ? host_->Allocate(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, bytes)
-          : AllocatePrivate(bytes);
-  if (host_ != nullptr && device_ == nullptr && host_ranks_ == nullptr) return data;
+      : shm_ != nullptr ? shm_->Allocate(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, bytes)
+                        : AllocatePrivate(bytes);
+  if (shm_ != nullptr && device_ == nullptr && host_ranks_ == nullptr) return data;
   // The allocation above reports errors to the ranks of the host at most, so all ranks exchange
   // theirs.
   std::string failure(data.status().message());
-  const bool names_rank = host_ != nullptr && device_ == nullptr;
+  const bool names_rank = shm_ != nullptr && device_ == nullptr;
   if (!data.ok() && !names_rank) failure = absl::StrCat("rank ", rank(), ": ", failure);
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,
                    ExchangeOver(cpu_world_.get())("allocated", failure));
@@ -196,7 +195,7 @@ absl::StatusOr<char*> ConnectedWorld::AllocatePrivate(int64_t bytes) {
 }
 
 absl::Status ConnectedWorld::Free(char* data) {
-  if (host_ == nullptr || device_ != nullptr) {
+  if (shm_ == nullptr || device_ != nullptr) {
     RETURN_IF_ERROR(cpu_world_->Wait(cpu_world_->Barrier()));
   }
   return FreeHere(data);
@@ -204,8 +203,7 @@ absl::Status ConnectedWorld::Free(char* data) {
 
 absl::Status ConnectedWorld::FreeHere(char* data) {
   if (device_ != nullptr) return device_->Free(data);
-  if (host_ != nullptr)
-    return host_->Free(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, data);
+  if (shm_ != nullptr) return shm_->Free(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, data);
   const auto found = std::find_if(memory_.begin(), memory_.end(),
                                   [&](const auto& each) { return each.get() == data; });
   if (found == memory_.end()) {

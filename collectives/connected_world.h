@@ -19,7 +19,7 @@
 #include "collectives/net/integrity.h"
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/rendezvous.h"
-#include "collectives/shm/host.h"
+#include "collectives/shm/backend.h"
 #include "collectives/tcp/network.h"
 #include "collectives/world.h"
 
@@ -79,7 +79,7 @@ class ConnectedWorld : public World {
   RankEnvironment environment_;
   std::string backend_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  std::unique_ptr<shm::Host> host_;                               // null for the backend tcp
+  std::unique_ptr<shm::Backend> shm_;                             // null for the backend tcp
   std::unique_ptr<tcp::Network> network_;                         // null for the backend shm
   std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // if no backend allocates any
   std::unique_ptr<Communicator> host_ranks_;                      // for Allocate; hierarchical only

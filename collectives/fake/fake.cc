@@ -90,10 +90,10 @@ absl::Status FakeRank::Leave(const absl::Status& why) {
 absl::StatusOr<std::unique_ptr<FakeRank>> MakeFakeRank(int rank, const FakeOptions& options,
                                                        const Exchange& exchange) {
   auto self = std::make_unique<FakeRank>();
-  ASSIGN_OR_RETURN(self->host_, shm::Host::Create(rank, options.ranks, exchange,
-                                                  {.timeout_seconds = options.timeout_seconds,
-                                                   .memory = {.guarded = options.guarded}}));
-  ASSIGN_OR_RETURN(self->world_, self->host_->World());
+  ASSIGN_OR_RETURN(self->shm_, shm::Backend::Create(rank, options.ranks, exchange,
+                                                    {.timeout_seconds = options.timeout_seconds,
+                                                     .memory = {.guarded = options.guarded}}));
+  ASSIGN_OR_RETURN(self->world_, self->shm_->World());
   if (options.seed != 0) {
     self->world_ = WithPermutedTiming(std::move(self->world_), options.seed);
   }

@@ -317,7 +317,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
                                                                Contents /*contents*/) {
   SplitMembers members = MembersOf(colors, rank());
   ASSIGN_OR_RETURN(SharedMemory::Segments all,
-                   SharedMemory::Share(Member::Bytes(static_cast<int>(members.ranks.size())),
+                   SharedMemory::Share(Member::SegmentBytes(static_cast<int>(members.ranks.size())),
                                        ExchangeOver(this), name));
   if (colors[rank()] < 0) return nullptr;
   std::vector<int> ranks;

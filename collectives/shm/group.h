@@ -45,9 +45,10 @@ struct alignas(64) Slot {
   alignas(64) char data[kSlotBytes];
 };
 
-// The messages from one rank to another.
+// The memory by which two ranks exchange messages, as far as its owner writes it: the messages to
+// the peer, and how many of the peer's messages it has taken.
 struct alignas(64) Pair {
-  std::atomic<uint64_t> taken;  // messages to the owner that the owner has taken
+  std::atomic<uint64_t> taken;  // slots of the peer's messages that the owner has taken
   Slot slots[kSlots];           // messages from the owner
 };
 
@@ -69,8 +70,10 @@ struct Member {
   Slot slots[kSlots];
   alignas(4096) char staging[2][kStagingBytes];
 
+  // Returns the owner's Pair for the messages to and from `rank`.
   Pair& pair(int rank) { return reinterpret_cast<Pair*>(this + 1)[rank]; }
-  static int64_t Bytes(int ranks) {
+  // Returns the size of the segment of a Member and its Pairs in a group of `ranks` ranks.
+  static int64_t SegmentBytes(int ranks) {
     return static_cast<int64_t>(sizeof(Member) + ranks * sizeof(Pair));
   }
 };
