@@ -167,7 +167,7 @@ void Network::UpdateInterest(int rank) {
   epoll_ctl(poll_.get(), EPOLL_CTL_MOD, connection.socket(), &event);
 }
 
-bool Network::Take() {
+bool Network::TakeEvents() {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   const int count = epoll_wait(poll_.get(), events, kEvents, 0);
@@ -195,14 +195,14 @@ bool Network::NeedsThread() const {
   });
 }
 
-void Network::Arm(bool in_background) {
+void Network::PrepareWait(bool in_background) {
   if (!in_background) return;
   for (const auto& peer : connections_) {
     if (peer != nullptr) peer->connection.WakeOnMessage();
   }
 }
 
-void Network::Sleep(std::chrono::nanoseconds at_most) {
+void Network::CommitWait(std::chrono::nanoseconds at_most) {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(at_most);
   epoll_event event;
   epoll_wait(poll_.get(), &event, 1, static_cast<int>(milliseconds.count()));

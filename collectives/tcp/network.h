@@ -34,7 +34,8 @@ namespace tessera::comm::tcp {
 inline constexpr int kScratchPieces = 4;
 inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
 
-// Is the event source of its engine: an epoll.
+// It is the event source of its engine: a thread sleeps in epoll_wait. Events stay in the epoll
+// until TakeEvents, so a wait needs no preparation.
 class Network : public EventSource, public Receiver {
  public:
   // Collective over all ranks. `exchange` is not used afterwards. Unavailable on all ranks if not
@@ -78,10 +79,10 @@ class Network : public EventSource, public Receiver {
   std::unique_ptr<char[]> TakeScratch();
   void ReturnScratch(std::unique_ptr<char[]> scratch);
 
-  bool Take() override;
+  bool TakeEvents() override;
   bool NeedsThread() const override;
-  void Arm(bool in_background) override;
-  void Sleep(std::chrono::nanoseconds at_most) override;
+  void PrepareWait(bool in_background) override;
+  void CommitWait(std::chrono::nanoseconds at_most) override;
   void Wake() override;
 
  private:
