@@ -90,13 +90,13 @@ absl::StatusOr<std::unique_ptr<ConnectedWorld>> ConnectedWorld::Connect(
     ASSIGN_OR_RETURN(world->rendezvous_,
                      Rendezvous::Join(world->environment_, world->timeout_, options.interface));
   }
-  const absl::Status status = world->Communicate(options);
+  const absl::Status status = world->MakeCommunicators(options);
   if (status.ok()) return world;
   world->Leave(status).IgnoreError();
   return status;
 }
 
-absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
+absl::Status ConnectedWorld::MakeCommunicators(const WorldOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int> host_of, FindHosts(options));
   const RankPlacement placement = PlaceRanks(host_of);
   ASSIGN_OR_RETURN(const std::string cpu_backend, ChooseBackend(options.backend, placement));
@@ -161,10 +161,10 @@ absl::StatusOr<char*> ConnectedWorld::Allocate(int64_t bytes) {
   if (!data.ok() && !names_rank) failure = absl::StrCat("rank ", rank(), ": ", failure);
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,
                    ExchangeOver(cpu_world_.get())("allocated", failure));
-  for (const std::string& each : failures) {
-    if (each.empty()) continue;
-    if (data.ok()) RETURN_IF_ERROR(FreeHere(*data));
-    return absl::ResourceExhaustedError(each);
+  for (const std::string& rank_failure : failures) {
+    if (rank_failure.empty()) continue;
+    if (data.ok()) RETURN_IF_ERROR(FreeOnHost(*data));
+    return absl::ResourceExhaustedError(rank_failure);
   }
   return data;
 }
@@ -198,14 +198,14 @@ absl::Status ConnectedWorld::Free(char* data) {
   if (shm_ == nullptr || device_ != nullptr) {
     RETURN_IF_ERROR(cpu_world_->Wait(cpu_world_->Barrier()));
   }
-  return FreeHere(data);
+  return FreeOnHost(data);
 }
 
-absl::Status ConnectedWorld::FreeHere(char* data) {
+absl::Status ConnectedWorld::FreeOnHost(char* data) {
   if (device_ != nullptr) return device_->Free(data);
   if (shm_ != nullptr) return shm_->Free(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, data);
   const auto found = std::find_if(memory_.begin(), memory_.end(),
-                                  [&](const auto& each) { return each.get() == data; });
+                                  [&](const auto& buffer) { return buffer.get() == data; });
   if (found == memory_.end()) {
     return absl::InvalidArgumentError(
         "memory is freed that was not allocated, or was freed before");

@@ -114,7 +114,7 @@ void ProgressEngine::TakeSubmissions() {
   for (Submission& submission : taken_) {
     QueuedGroup* const group = submission.group;
     group->AssertMutexHeld();
-    group->TakeIn(std::move(submission));
+    group->TakeSubmission(std::move(submission));
   }
   taken_.clear();
 }

@@ -46,8 +46,8 @@ absl::StatusOr<std::shared_ptr<const Segment>> OpenFromText(absl::string_view te
   return Segment::Open(address);
 }
 
-// Opens the segments of all ranks; returns an error on all ranks if one of them cannot. Messages
-// name rank r by names[r], if there are names.
+// Opens the segments of all ranks. Collective: if one rank cannot, all ranks get its error.
+// Messages name rank r by names[r], if there are names.
 absl::StatusOr<SharedMemory::Segments> OpenAll(
     const absl::StatusOr<std::shared_ptr<const Segment>>& mine, const Exchange& exchange,
     absl::string_view key, absl::Span<const int> names = {}) {

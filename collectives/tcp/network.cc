@@ -33,19 +33,19 @@ absl::Status AddToPoll(int poll, int descriptor, uint32_t data) {
 
 }  // namespace
 
-bool Network::Place(int from, const Header& header, char** address) {
+bool Network::HeaderArrived(int from, const Header& header, char** address) {
   if (header.kind == Kind::kBye) return true;
   Receiver* const receiver = ReceiverOf(header.group);
-  connections_[from]->is_placed = receiver != nullptr;
-  return receiver == nullptr || receiver->Place(from, header, address);
+  connections_[from]->has_receiver = receiver != nullptr;
+  return receiver == nullptr || receiver->HeaderArrived(from, header, address);
 }
 
-void Network::Arrived(int from, const Header& header) {
+void Network::MessageArrived(int from, const Header& header) {
   if (header.kind == Kind::kBye) {
     connections_[from]->has_left = true;
   } else if (Receiver* const receiver = ReceiverOf(header.group);
-             receiver != nullptr && connections_[from]->is_placed) {
-    receiver->Arrived(from, header);
+             receiver != nullptr && connections_[from]->has_receiver) {
+    receiver->MessageArrived(from, header);
   }
 }
 
