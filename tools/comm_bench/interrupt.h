@@ -43,7 +43,7 @@ class Interrupt {
 absl::Status InterruptError(int signal);
 
 // Returns the signal if `error` reports such an abort of another rank, else 0.
-int InterruptIn(const absl::Status& error);
+int SignalInError(const absl::Status& error);
 
 }  // namespace tessera::comm
 

@@ -91,7 +91,7 @@ class OverlapRunner {
     }
     double alone = MedianOf(rounds, [](const Times& times) { return times[kAlone]; });
     repeats_ = std::clamp<int64_t>(std::lround(kRoundSeconds / alone), 1, kMaxRepeats);
-    ASSIGN_OR_RETURN(int64_t passes, FromFirstRank(computation_.PassesFor(kLength * alone)));
+    ASSIGN_OR_RETURN(int64_t passes, BroadcastFromRank0(computation_.PassesFor(kLength * alone)));
     rounds.clear();
     std::vector<Times> recent;
     for (int i = 0; i < kCorrections + iterations; ++i) {
@@ -148,8 +148,9 @@ class OverlapRunner {
             MedianOf(rounds, [](const Times& t) { return t[kBoth] / t[kInSequence]; })};
   }
 
-  // All ranks use the same number, since their own estimates differ.
-  absl::StatusOr<int64_t> FromFirstRank(int64_t number) {
+  // Returns rank 0's number on all ranks. Their own estimates differ, and all ranks must compute
+  // equally long.
+  absl::StatusOr<int64_t> BroadcastFromRank0(int64_t number) {
     Communicator& cpu = world_.cpu_communicator();
     RETURN_IF_ERROR(cpu.Wait(cpu.Broadcast(&number, &number, 1, DType::kI64, 0)));
     return number;

@@ -179,7 +179,7 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   StrategyResult result = result_;
   if (rounds_.empty()) return result;
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                   configured_.ranks.ranks->Gather(sums_.SerializeAsString()));
+                   configured_.ranks.ranks->AllGather(sums_.SerializeAsString()));
   std::vector<StepCost> sums(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (sums[rank].ParseFromString(all[rank])) continue;

@@ -114,7 +114,7 @@ double CommunicationSeconds(const StepCost& cost) {
   return seconds;
 }
 
-void AddRatios(const StrategyResult& base, Rows* rows) {
+void AddStepTimeRatios(const StrategyResult& base, Rows* rows) {
   rows->Add(absl::StrCat("  over that of ", base.label), [&base](const StrategyResult& each) {
     const double estimated = each.estimated.step_seconds() / base.estimated.step_seconds();
     return Cells{IsEstimated(base) ? Estimated(each, absl::StrFormat("%.3f", estimated)) : kNothing,
@@ -160,7 +160,7 @@ void AddTimes(const Comparison& comparison, Rows* rows) {
       "  to the third quartile",
       [](const StrategyResult& each) { return Quantile(each.step_seconds, 0.75); }, rows);
   const StrategyResult* const base = BaseOf(comparison);
-  if (base != nullptr && comparison.strategies.size() > 1) AddRatios(*base, rows);
+  if (base != nullptr && comparison.strategies.size() > 1) AddStepTimeRatios(*base, rows);
   rows->Add("tokens/s", [&comparison](const StrategyResult& each) {
     return Cells{Estimated(each, TokenRate(comparison, each.estimated.step_seconds())),
                  Measured(each, [&comparison](const StrategyResult& of) {

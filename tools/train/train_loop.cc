@@ -123,7 +123,7 @@ absl::Status TrainLoop::CheckOutput(Progress* progress) {
   if (!output_failed_) return absl::OkStatus();
   if (!(saved_here_ && saved_step_ == trainer_->step())) RETURN_IF_ERROR(Save(progress));
   return ranks_
-      .FromFirst([&]() -> absl::StatusOr<std::string> {
+      .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
         return absl::Status(output_status_.code(),
                             absl::StrCat(output_status_.message(), "; ", LastCheckpoint()));
       })
@@ -136,7 +136,7 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, int64_t zero_ns, Pro
   const bool alone = ranks_.size() == 1;
   const TracedRank rank = {ranks_.rank(), ranks_.size(), alone ? times.begin_ns : zero_ns};
   ASSIGN_OR_RETURN(const std::vector<std::string> events,
-                   ranks_.Gather(TraceEvents(executor.program(), times, rank)));
+                   ranks_.AllGather(TraceEvents(executor.program(), times, rank)));
   if (ranks_.is_first()) RETURN_IF_ERROR(WriteOutputFile(options_.trace, JoinTraces(events)));
   progress.Line(absl::StrFormat(
       "step %d: traced to %s (%.2f%% of the step outside of kernels); open it in ui.perfetto.dev",

@@ -136,7 +136,7 @@ absl::StatusOr<MachineRates> MeasureAndReport(const ConfiguredRun& configured,
   const DType dtype = MatmulDType(*compiled.FindProgram(kTrain));
   MeasuredRates rates;
   RETURN_IF_ERROR(ranks
-                      .FromFirst([&]() -> absl::StatusOr<std::string> {
+                      .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                         ASSIGN_OR_RETURN(rates, MeasureRates(*configured.backend, dtype,
                                                              compiled.arena_bytes()));
                         return "";
@@ -296,7 +296,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
 absl::Status ResumeJob(const std::string& model, const JobAttempt& attempt, Ranks& ranks,
                        CommandLine* line) {
   ASSIGN_OR_RETURN(const std::string folder,
-                   ranks.FromFirst([&] { return FolderToResume(*line, model, attempt); }));
+                   ranks.BroadcastFromFirst([&] { return FolderToResume(*line, model, attempt); }));
   if (folder.empty()) return absl::OkStatus();
   PrintNotes({absl::StrCat(line->requeue ? "--requeue: the run goes on in "
                                          : "this job was started again, and goes on in ",
@@ -317,7 +317,7 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
   if (line.mode == Mode::kTrain) {
     RETURN_IF_ERROR(ResumeJob(definition.name, attempt, ranks, &line));
     RETURN_IF_ERROR(ranks
-                        .FromFirst([&]() -> absl::StatusOr<std::string> {
+                        .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                           ASSIGN_OR_RETURN(folder, OpenResumedFolder(line));
                           return "";
                         })

@@ -34,7 +34,8 @@ absl::StatusOr<OpenedCheckpoint> ChooseCheckpoint(const CommandLine& line, Ranks
   OpenedCheckpoint chosen;
   if (line.resume.empty()) return chosen;
   const std::string path = UserPath(line.resume);
-  ASSIGN_OR_RETURN(const std::string folder, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+  ASSIGN_OR_RETURN(const std::string folder, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<
+                                                                                std::string> {
     absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(path);
     if (!opened.ok() && HoldsRunWithoutCheckpoint(RunOf(path).run)) {
       const std::string run = RunOf(path).run;

@@ -66,8 +66,8 @@ absl::Status CheckRoom(const RunFolder& folder, const ConfiguredRun& configured,
                        const CompiledRun& compiled, std::vector<std::string>* notes) {
   RETURN_IF_ERROR(RemoveRemainsIn(folder, notes));
   const int64_t done = configured.checkpoint == nullptr ? 0 : configured.checkpoint->step();
-  ASSIGN_OR_RETURN(const std::string note, CheckDiskSpace(folder.path(), configured.config, done,
-                                                          SavedBytes(StatesOf(compiled))));
+  ASSIGN_OR_RETURN(const std::string note, NoteOnDiskSpace(folder.path(), configured.config, done,
+                                                           SavedBytes(StatesOf(compiled))));
   if (!note.empty()) notes->push_back(note);
   return absl::OkStatus();
 }
@@ -81,11 +81,12 @@ constexpr std::chrono::milliseconds kBetweenLooks{100};
 // Checks that all ranks see the folder that rank 0 has opened.
 absl::Status CheckSeenByAll(Ranks& ranks, const std::string& path, RunFolder* folder) {
   if (ranks.size() == 1) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string text, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    const std::string mark = absl::StrCat(std::time(nullptr), " ", getpid());
-    RETURN_IF_ERROR(folder->WriteText(kSeenFile, mark));
-    return mark;
-  }));
+  ASSIGN_OR_RETURN(const std::string text,
+                   ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+                     const std::string mark = absl::StrCat(std::time(nullptr), " ", getpid());
+                     RETURN_IF_ERROR(folder->WriteText(kSeenFile, mark));
+                     return mark;
+                   }));
   const auto sees = [&] {
     const absl::StatusOr<Folder> seen = Folder::Open(path);
     if (!seen.ok()) return false;
@@ -138,7 +139,7 @@ absl::StatusOr<OpenedFolder> OpenFolder(const CommandLine& line, const JobAttemp
   Ranks& ranks = *configured.ranks.ranks;
   OpenedFolder opened = {"", std::move(resumed)};
   std::unique_ptr<RunFolder>& folder = opened.folder;
-  ASSIGN_OR_RETURN(opened.path, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+  ASSIGN_OR_RETURN(opened.path, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
     if (!line.trace.empty()) RETURN_IF_ERROR(CheckOutputFile(UserPath(line.trace)));
     if (folder != nullptr) {
       std::vector<std::string> damaged = configured.damaged;

@@ -135,7 +135,8 @@ absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpo
 absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks) {
   if (line.plan.empty()) return std::optional<Plan>();
   const std::string path = UserPath(line.plan);
-  ASSIGN_OR_RETURN(const std::string text, ranks.FromFirst([&] { return ReadText(path); }));
+  ASSIGN_OR_RETURN(const std::string text,
+                   ranks.BroadcastFromFirst([&] { return ReadText(path); }));
   absl::StatusOr<Plan> plan = ParsePlan(text, path);
   RETURN_IF_ERROR(ranks.Agree(plan.status()));
   return std::optional<Plan>(*std::move(plan));

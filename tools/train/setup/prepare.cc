@@ -136,11 +136,12 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const ConfiguredRun&
   absl::StatusOr<Graphs> recorded = Record(line, configured, configured.config);
   RETURN_IF_ERROR(ranks.Agree(recorded.status()));
   PlannedRun planned;
-  ASSIGN_OR_RETURN(const std::string sent, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(planned,
-                     PlanGraphs(line, configured, configured.config, *std::move(recorded), notes));
-    return absl::StrCat(planned.plugin, planned.pass_plugin.has_value() ? " passes" : "");
-  }));
+  ASSIGN_OR_RETURN(
+      const std::string sent, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(
+            planned, PlanGraphs(line, configured, configured.config, *std::move(recorded), notes));
+        return absl::StrCat(planned.plugin, planned.pass_plugin.has_value() ? " passes" : "");
+      }));
   absl::Status loads;
   if (!ranks.is_first()) {
     const std::pair<std::string, std::string> words = absl::StrSplit(sent, absl::MaxSplits(' ', 1));
@@ -184,7 +185,7 @@ absl::StatusOr<StepCost> EstimateOf(const ConfiguredRun& configured, const Plann
     return cost;
   }
   ASSIGN_OR_RETURN(const std::string bytes,
-                   configured.ranks.ranks->FromFirst([&]() -> absl::StatusOr<std::string> {
+                   configured.ranks.ranks->BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                      ASSIGN_OR_RETURN(const StepCost estimated,
                                       planned.strategy->Estimate(compiled));
                      return estimated.SerializeAsString();

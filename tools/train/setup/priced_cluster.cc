@@ -97,10 +97,11 @@ absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks) {
 
 absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,
                                      bool tcp, Ranks& ranks) {
-  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(const Cluster cluster, ClusterHere(line, backend, dtype, tcp));
-    return cluster.SerializeAsString();
-  }));
+  ASSIGN_OR_RETURN(
+      const std::string bytes, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(const Cluster cluster, ClusterHere(line, backend, dtype, tcp));
+        return cluster.SerializeAsString();
+      }));
   Cluster cluster;
   if (cluster.ParseFromString(bytes)) return cluster;
   return absl::InternalError("rank 0 has sent a malformed cluster");
