@@ -87,7 +87,7 @@ absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, Job& job) {
       const std::unique_ptr<StepTimer> timer,
       StepTimer::Create(run, std::move(prepared.compiled), configured.backend.get(), ranks.ranks));
   for (int64_t step = 0; step < configured.config.steps(); ++step) {
-    RETURN_IF_ERROR(timer->Step().status());
+    RETURN_IF_ERROR(timer->TimeStep().status());
   }
   return sampler.Stop();
 }

@@ -86,7 +86,7 @@ class OverlapRunner {
   absl::StatusOr<OverlapRow> Run(int warmups, int iterations) {
     std::vector<Times> rounds;
     for (int i = 0; i <= warmups + iterations; ++i) {
-      ASSIGN_OR_RETURN(const Times times, Round(/*passes=*/0));
+      ASSIGN_OR_RETURN(const Times times, TimeRound(/*passes=*/0));
       if (i > warmups) rounds.push_back(times);
     }
     double alone = MedianOf(rounds, [](const Times& times) { return times[kAlone]; });
@@ -95,7 +95,7 @@ class OverlapRunner {
     rounds.clear();
     std::vector<Times> recent;
     for (int i = 0; i < kCorrections + iterations; ++i) {
-      ASSIGN_OR_RETURN(Times times, Round(passes));
+      ASSIGN_OR_RETURN(Times times, TimeRound(passes));
       if (i >= kCorrections) rounds.push_back(times);
       // The next round computes as long as the operation takes now.
       times[kComputation] /= static_cast<double>(passes);
@@ -156,8 +156,9 @@ class OverlapRunner {
     return number;
   }
 
-  // Without passes, only the operation is timed.
-  absl::StatusOr<Times> Round(int64_t passes) {
+  // Runs a round: times the operation, `passes` of computation, and the two in sequence and
+  // together, each after a barrier. With 0 passes, only the operation. Collective.
+  absl::StatusOr<Times> TimeRound(int64_t passes) {
     Communicator& cpu = world_.cpu_communicator();
     Times times = {};
     RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));

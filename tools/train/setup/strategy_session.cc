@@ -25,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 // The shortest time between lines of progress.
 constexpr std::chrono::seconds kBetweenLines{1};
 
+// Returns the request for a Plan that is passed to the plugin. `settings` is the open Plan of the
+// run's configuration.
 strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options,
                                 const Plan& settings) {
   strategy::PlanRequest request;
