@@ -59,14 +59,12 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
 }
 
-// Returns the command that starts this program as the user did, by this name, as a shell reads it.
-// `bazel run` sets the variable.
+// Returns the command by which the user starts this program. `bazel run` sets the variable.
 std::string ProgramCommand(const std::string& name, const ModelDefinition& definition) {
   if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return ShellWord(name);
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
-// Writes the texts of --dump to the run's folder.
 absl::Status WriteDumps(const std::set<std::string>& dump, const PreparedRun& prepared, int ranks,
                         RunFolder* folder) {
   const CompiledRun& run = prepared.compiled;
@@ -268,7 +266,7 @@ std::string OriginOfRates(const CommandLine& line) {
   return kept.empty() ? "measured now" : absl::StrCat("the best of this machine so far, ", kept);
 }
 
-// Runs --plan_only for `size` ranks, without starting them. Returns the exit code.
+// Runs --plan_only for `size` ranks. Returns the exit code.
 absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& definition, int size) {
   Ranks alone;
   RunRanks ranks = {.ranks = &alone, .size = size};
@@ -377,8 +375,7 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
                    [&](Job& job) { return RunRank(line, name, definition, job); });
 }
 
-// Returns how to start the ranks, if the command line asks for processes that this one starts. Then
-// also sets the variable in which they find the flags of the start.
+// Returns how to start the ranks, if this process is to. Then also passes them the launch flags.
 std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments,
                                                      const ModelDefinition& definition) {
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments, definition);
