@@ -63,13 +63,26 @@ int64_t MaxCount(int size) {
   return INT64_MAX / kMaxElementBytes / size;
 }
 
+// Returns the most elements of a part, so that those of all parts do not overflow an int64_t.
+int64_t MaxPartCount(int size) { return INT64_MAX / 16 / size; }
+
 // Returns the text of a split that ranks compare.
 std::string SplitText(absl::string_view name, absl::Span<const int> colors) {
   return absl::StrCat("split '", name, "' into colors ", absl::StrJoin(colors, ","));
 }
 
+// Returns the colors in a SplitText, as text.
 absl::string_view ColorsOf(absl::string_view split_text) {
   return split_text.substr(std::min(split_text.rfind(' '), split_text.size()));
+}
+
+// Returns an error that names two ranks of `group` whose SplitTexts differ.
+absl::Status SplitDisagreement(absl::string_view group, absl::Span<const std::string> texts,
+                               int first, int second) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the ranks of group '", group, "' disagree on a split: rank ", first,
+                   " requests ", texts[first].substr(0, kQuotedBytes), ", rank ", second,
+                   " requests ", texts[second].substr(0, kQuotedBytes)));
 }
 
 // WaitAny tests its operations this often.
@@ -142,7 +155,7 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
     }
   }
   if (HasParts(request.operation)) {
-    if (request.part > INT64_MAX / 16 / size) return invalid("a part is too large");
+    if (request.part > MaxPartCount(size)) return invalid("a part is too large");
     if (request.count > request.part * size) {
       return invalid(size, " ranks have ", request.part * size, " elements in their parts");
     }
@@ -188,19 +201,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_v
     return absl::InvalidArgumentError(absl::StrCat(
         "group '", name_, "' has ", size_, " ranks, and there are colors for ", colors.size()));
   }
-  // All ranks compare the same texts, so all get an error or none.
-  std::map<int, int> first_of;  // the first rank of a color
+  // All ranks compare the same texts, so all get the same error or none.
+  // All ranks pass the same colors.
+  for (int r = 1; r < size_; ++r) {
+    if (ColorsOf(texts[r]) != ColorsOf(texts[0])) return SplitDisagreement(name_, texts, 0, r);
+  }
+  // Ranks of one color pass the same name.
+  std::map<int, int> first_of_color;
   for (int r = 0; r < size_; ++r) {
-    const int first = colors[r] < 0 ? r : first_of.try_emplace(colors[r], r).first->second;
-    for (const int other : {0, first}) {
-      const bool same =
-          other == first ? texts[r] == texts[other] : ColorsOf(texts[r]) == ColorsOf(texts[other]);
-      if (same) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("the ranks of group '", name_, "' disagree on a split: rank ", other,
-                       " requests ", texts[other].substr(0, kQuotedBytes), ", rank ", r,
-                       " requests ", texts[r].substr(0, kQuotedBytes)));
-    }
+    if (colors[r] < 0) continue;
+    const int first = first_of_color.try_emplace(colors[r], r).first->second;
+    if (texts[r] != texts[first]) return SplitDisagreement(name_, texts, first, r);
   }
   return MakeGroup(name, colors, contents);
 }
@@ -293,34 +304,36 @@ Ticket Communicator::AllReduce(const void* input, void* output, int64_t count, D
                 .count = count});
 }
 
-Ticket Communicator::ReduceScatter(const void* input, void* output, int64_t count, int64_t part,
-                                   DType dtype, Reduction reduction) {
+Ticket Communicator::ReduceScatter(const void* input, void* output, int64_t input_count,
+                                   int64_t part_count, DType dtype, Reduction reduction) {
   return Issue({.operation = Operation::kReduceScatter,
                 .dtype = dtype,
                 .reduction = reduction,
                 .input = input,
                 .output = output,
-                .count = count,
-                .part = part});
+                .count = input_count,
+                .part = part_count});
 }
 
-Ticket Communicator::AllGather(const void* input, void* output, int64_t count, int64_t part,
-                               DType dtype) {
+Ticket Communicator::AllGather(const void* input, void* output, int64_t output_count,
+                               int64_t part_count, DType dtype) {
   return Issue({.operation = Operation::kAllGather,
                 .dtype = dtype,
                 .input = input,
                 .output = output,
-                .count = count,
-                .part = part});
+                .count = output_count,
+                .part = part_count});
 }
 
-Ticket Communicator::AllToAll(const void* input, void* output, int64_t part, DType dtype) {
+Ticket Communicator::AllToAll(const void* input, void* output, int64_t part_count, DType dtype) {
+  // CheckRequest refuses parts that are too large; until then their count must not overflow.
+  const bool is_too_large = part_count > MaxPartCount(size_);
   return Issue({.operation = Operation::kAllToAll,
                 .dtype = dtype,
                 .input = input,
                 .output = output,
-                .count = part > INT64_MAX / 16 / size_ ? part : part * size_,
-                .part = part});
+                .count = is_too_large ? part_count : part_count * size_,
+                .part = part_count});
 }
 
 Ticket Communicator::Broadcast(const void* input, void* output, int64_t count, DType dtype,

@@ -69,8 +69,9 @@ struct Request {
   // Elements of the full buffer: of the input and the output of all-reduce, broadcast, send,
   // receive and all-to-all, of the input of reduce-scatter, of the output of all-gather.
   int64_t count = 0;
-  // Elements of a full part, for reduce-scatter, all-gather and all-to-all. There must be a part
-  // for each rank: count <= part * size; of all-to-all, count == part * size.
+  // Elements of one rank's full part, for reduce-scatter, all-gather and all-to-all: PartOf(count,
+  // part, r) is that of rank r. The parts must cover the buffer: count <= part * size; of
+  // all-to-all, count == part * size.
   int64_t part = 0;
   // For a reduce-scatter whose results are reduced further: the output of bf16 and f16 is f32,
   // unrounded. Never in place.
@@ -138,15 +139,21 @@ class Communicator {
   int rank() const { return rank_; }  // within the group
   int size() const { return size_; }
 
+  // The counts below are numbers of elements. `input_count` or `output_count` is that of the full
+  // buffer (Request::count), and `part_count` that of one rank's full part of it (Request::part).
+  // If parts are of equal size, the first is the second times size().
+
   Ticket AllReduce(const void* input, void* output, int64_t count, DType dtype,
                    Reduction reduction = Reduction::kSum);
-  // `output` receives this rank's part of the sum.
-  Ticket ReduceScatter(const void* input, void* output, int64_t count, int64_t part, DType dtype,
-                       Reduction reduction = Reduction::kSum);
-  // `input` is this rank's part of the output.
-  Ticket AllGather(const void* input, void* output, int64_t count, int64_t part, DType dtype);
-  // Sends part r of the input to rank r, which stores it as part `rank()` of its output.
-  Ticket AllToAll(const void* input, void* output, int64_t part, DType dtype);
+  // `output` receives this rank's part of the sum: up to `part_count` elements.
+  Ticket ReduceScatter(const void* input, void* output, int64_t input_count, int64_t part_count,
+                       DType dtype, Reduction reduction = Reduction::kSum);
+  // `input` is this rank's part of the output: up to `part_count` elements.
+  Ticket AllGather(const void* input, void* output, int64_t output_count, int64_t part_count,
+                   DType dtype);
+  // Sends part r of the input to rank r, which stores it as part `rank()` of its output. Both have
+  // `part_count` times size() elements.
+  Ticket AllToAll(const void* input, void* output, int64_t part_count, DType dtype);
   // The input is read on the root only.
   Ticket Broadcast(const void* input, void* output, int64_t count, DType dtype, int root);
   Ticket Barrier();

@@ -90,13 +90,13 @@ absl::StatusOr<std::unique_ptr<ConnectedWorld>> ConnectedWorld::Connect(
     ASSIGN_OR_RETURN(world->rendezvous_,
                      Rendezvous::Join(world->environment_, world->timeout_, options.interface));
   }
-  const absl::Status status = world->Communicate(options);
+  const absl::Status status = world->MakeCommunicators(options);
   if (status.ok()) return world;
   world->Leave(status).IgnoreError();
   return status;
 }
 
-absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
+absl::Status ConnectedWorld::MakeCommunicators(const WorldOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int> host_of, FindHosts(options));
   const RankPlacement placement = PlaceRanks(host_of);
   ASSIGN_OR_RETURN(const std::string cpu_backend, ChooseBackend(options.backend, placement));
@@ -104,14 +104,14 @@ absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
   const std::vector<int>& host_ranks = placement.hosts[placement.places[rank()].host];
   std::unique_ptr<Communicator> local, all;
   if (cpu_backend != kTcp) {
-    shm::HostOptions host_options;
-    host_options.timeout_seconds = options.timeout_seconds;
-    if (cpu_backend == kHierarchical) host_options.memory.job_ranks = host_ranks;
+    shm::BackendOptions shm_options;
+    shm_options.timeout_seconds = options.timeout_seconds;
+    if (cpu_backend == kHierarchical) shm_options.memory.job_ranks = host_ranks;
     ASSIGN_OR_RETURN(
-        host_, shm::Host::Create(
-                   placement.places[rank()].local, static_cast<int>(host_ranks.size()),
-                   ExchangeAmong(absl::StrCat("host/", host_ranks[0]), host_ranks), host_options));
-    ASSIGN_OR_RETURN(local, host_->World(hierarchical::LocalName("world", host_of)));
+        shm_, shm::Backend::Create(
+                  placement.places[rank()].local, static_cast<int>(host_ranks.size()),
+                  ExchangeAmong(absl::StrCat("host/", host_ranks[0]), host_ranks), shm_options));
+    ASSIGN_OR_RETURN(local, shm_->World(hierarchical::LocalName("world", host_of)));
     if (cpu_backend == kHierarchical) {
       ASSIGN_OR_RETURN(host_ranks_, local->Split("memory", std::vector<int>(host_ranks.size(), 0)));
     }
@@ -151,21 +151,20 @@ absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
 absl::StatusOr<char*> ConnectedWorld::Allocate(int64_t bytes) {
   absl::StatusOr<char*> data =
       device_ != nullptr ? device_->Allocate(bytes)
-      : host_ != nullptr
-          ? host_->Allocate(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, bytes)
-          : AllocatePrivate(bytes);
-  if (host_ != nullptr && device_ == nullptr && host_ranks_ == nullptr) return data;
+      : shm_ != nullptr ? shm_->Allocate(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, bytes)
+                        : AllocatePrivate(bytes);
+  if (shm_ != nullptr && device_ == nullptr && host_ranks_ == nullptr) return data;
   // The allocation above reports errors to the ranks of the host at most, so all ranks exchange
   // theirs.
   std::string failure(data.status().message());
-  const bool names_rank = host_ != nullptr && device_ == nullptr;
+  const bool names_rank = shm_ != nullptr && device_ == nullptr;
   if (!data.ok() && !names_rank) failure = absl::StrCat("rank ", rank(), ": ", failure);
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,
                    ExchangeOver(cpu_world_.get())("allocated", failure));
-  for (const std::string& each : failures) {
-    if (each.empty()) continue;
-    if (data.ok()) RETURN_IF_ERROR(FreeHere(*data));
-    return absl::ResourceExhaustedError(each);
+  for (const std::string& rank_failure : failures) {
+    if (rank_failure.empty()) continue;
+    if (data.ok()) RETURN_IF_ERROR(FreeOnHost(*data));
+    return absl::ResourceExhaustedError(rank_failure);
   }
   return data;
 }
@@ -196,18 +195,17 @@ absl::StatusOr<char*> ConnectedWorld::AllocatePrivate(int64_t bytes) {
 }
 
 absl::Status ConnectedWorld::Free(char* data) {
-  if (host_ == nullptr || device_ != nullptr) {
+  if (shm_ == nullptr || device_ != nullptr) {
     RETURN_IF_ERROR(cpu_world_->Wait(cpu_world_->Barrier()));
   }
-  return FreeHere(data);
+  return FreeOnHost(data);
 }
 
-absl::Status ConnectedWorld::FreeHere(char* data) {
+absl::Status ConnectedWorld::FreeOnHost(char* data) {
   if (device_ != nullptr) return device_->Free(data);
-  if (host_ != nullptr)
-    return host_->Free(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, data);
+  if (shm_ != nullptr) return shm_->Free(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, data);
   const auto found = std::find_if(memory_.begin(), memory_.end(),
-                                  [&](const auto& each) { return each.get() == data; });
+                                  [&](const auto& buffer) { return buffer.get() == data; });
   if (found == memory_.end()) {
     return absl::InvalidArgumentError(
         "memory is freed that was not allocated, or was freed before");

@@ -19,7 +19,7 @@
 #include "collectives/net/integrity.h"
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/rendezvous.h"
-#include "collectives/shm/host.h"
+#include "collectives/shm/backend.h"
 #include "collectives/tcp/network.h"
 #include "collectives/world.h"
 
@@ -68,21 +68,24 @@ class ConnectedWorld : public World {
   ConnectedWorld() = default;
   // Returns a host number for each rank; ranks of the same host have the same number.
   absl::StatusOr<std::vector<int>> FindHosts(const WorldOptions& options) const;
-  absl::Status Communicate(const WorldOptions& options);
+  // Connects this rank with the others by the backend of the options, and makes the communicators
+  // of all ranks. Collective.
+  absl::Status MakeCommunicators(const WorldOptions& options);
   // Returns an exchange among `ranks`, through the store.
   Exchange ExchangeAmong(std::string name, std::vector<int> ranks) const;
+  // Allocates memory of this process, for the backends that do not reach memory of peers.
   absl::StatusOr<char*> AllocatePrivate(int64_t bytes);
-  // Collective among the ranks of the host.
-  absl::Status FreeHere(char* data);
+  // Frees memory of Allocate. Collective among the ranks of the host.
+  absl::Status FreeOnHost(char* data);
 
   std::chrono::milliseconds timeout_{};
   RankEnvironment environment_;
   std::string backend_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  std::unique_ptr<shm::Host> host_;                               // null for the backend tcp
+  std::unique_ptr<shm::Backend> shm_;                             // null for the backend tcp
   std::unique_ptr<tcp::Network> network_;                         // null for the backend shm
   std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // if no backend allocates any
-  std::unique_ptr<Communicator> host_ranks_;                      // for Allocate; hierarchical only
+  std::unique_ptr<Communicator> host_ranks_;  // the ranks of this host; null unless hierarchical
   std::unique_ptr<Communicator> cpu_world_;
   std::unique_ptr<nccl::Device> device_;  // of the backend nccl
   std::unique_ptr<Communicator> device_world_;

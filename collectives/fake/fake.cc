@@ -41,7 +41,7 @@ class Board {
  private:
   struct Round {
     std::vector<std::string> texts;  // by rank
-    int there = 0;
+    int arrived = 0;
   };
 
   absl::StatusOr<std::vector<std::string>> ExchangeTexts(int rank, const std::string& key,
@@ -52,14 +52,14 @@ class Board {
     Round& round = rounds_[absl::StrCat(key, "#", uses_[{key, rank}]++)];
     round.texts.resize(ranks_);
     round.texts[rank] = std::string(mine);
-    ++round.there;
+    ++round.arrived;
     changed_.NotifyAll();
-    while (round.there < ranks_ && failure_.ok() && changed_.WaitUntil(lock, end)) {
+    while (round.arrived < ranks_ && failure_.ok() && changed_.WaitUntil(lock, end)) {
     }
-    if (round.there == ranks_) return round.texts;
+    if (round.arrived == ranks_) return round.texts;
     RETURN_IF_ERROR(failure_);
     return absl::DeadlineExceededError(
-        absl::StrCat(ranks_ - round.there, " of ", ranks_, " ranks did not come to ", key));
+        absl::StrCat(ranks_ - round.arrived, " of ", ranks_, " ranks did not come to ", key));
   }
 
   const int ranks_;
@@ -90,10 +90,10 @@ absl::Status FakeRank::Leave(const absl::Status& why) {
 absl::StatusOr<std::unique_ptr<FakeRank>> MakeFakeRank(int rank, const FakeOptions& options,
                                                        const Exchange& exchange) {
   auto self = std::make_unique<FakeRank>();
-  ASSIGN_OR_RETURN(self->host_, shm::Host::Create(rank, options.ranks, exchange,
-                                                  {.timeout_seconds = options.timeout_seconds,
-                                                   .memory = {.guarded = options.guarded}}));
-  ASSIGN_OR_RETURN(self->world_, self->host_->World());
+  ASSIGN_OR_RETURN(self->shm_, shm::Backend::Create(rank, options.ranks, exchange,
+                                                    {.timeout_seconds = options.timeout_seconds,
+                                                     .memory = {.guarded = options.guarded}}));
+  ASSIGN_OR_RETURN(self->world_, self->shm_->World());
   if (options.seed != 0) {
     self->world_ = WithPermutedTiming(std::move(self->world_), options.seed);
   }

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
-#include "collectives/shm/host.h"
+#include "collectives/shm/backend.h"
 #include "collectives/world.h"
 
 namespace tessera::comm {
@@ -36,8 +36,8 @@ class FakeRank : public World {
   const std::string& backend() const override;
   Communicator& communicator() override { return *world_; }
   Communicator& cpu_communicator() override { return *world_; }
-  absl::StatusOr<char*> Allocate(int64_t bytes) override { return host_->Allocate(*world_, bytes); }
-  absl::Status Free(char* data) override { return host_->Free(*world_, data); }
+  absl::StatusOr<char*> Allocate(int64_t bytes) override { return shm_->Allocate(*world_, bytes); }
+  absl::Status Free(char* data) override { return shm_->Free(*world_, data); }
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::Status Leave(const absl::Status& why) override;
   using World::Leave;
@@ -46,7 +46,7 @@ class FakeRank : public World {
   friend absl::StatusOr<std::unique_ptr<FakeRank>> MakeFakeRank(int rank,
                                                                 const FakeOptions& options,
                                                                 const Exchange& exchange);
-  std::unique_ptr<shm::Host> host_;
+  std::unique_ptr<shm::Backend> shm_;
   std::unique_ptr<Communicator> world_;
 };
 

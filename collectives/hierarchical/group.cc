@@ -22,24 +22,25 @@ Ticket PairTicket(Ticket ticket, bool is_local) {
   return {1 + 2 * ticket.channel + (is_local ? 1 : 0), ticket.number};
 }
 
-// A wait for one part checks this often whether another part has failed.
-constexpr auto kLookAtPartsEvery = std::chrono::milliseconds(50);
+// A wait for one subgroup checks this often whether another subgroup has failed.
+constexpr auto kCheckSubgroupsEvery = std::chrono::milliseconds(50);
 
 }  // namespace
 
-std::vector<Communicator*> Parts::List() const {
-  std::vector<Communicator*> parts;
-  for (const auto* part :
+std::vector<Communicator*> Subgroups::List() const {
+  std::vector<Communicator*> subgroups;
+  for (const auto* subgroup :
        {&local, &rail, &all, &local_requests, &rail_requests, &local_pairs, &pairs}) {
-    if (*part != nullptr) parts.push_back(part->get());
+    if (*subgroup != nullptr) subgroups.push_back(subgroup->get());
   }
-  return parts;
+  return subgroups;
 }
 
-Group::Group(std::string name, int rank, RankPlacement placement, Parts parts, double grace_seconds)
+Group::Group(std::string name, int rank, RankPlacement placement, Subgroups subgroups,
+             double grace_seconds)
     : QueuedGroup(&own_engine, std::move(name), rank, placement.size(), 0),
       placement_(std::move(placement)),
-      parts_(std::move(parts)),
+      subgroups_(std::move(subgroups)),
       grace_seconds_(grace_seconds) {
   own_engine.Add(this);
 }
@@ -51,7 +52,7 @@ Group::~Group() {
 }
 
 void Group::set_grace_period(double seconds) {
-  for (Communicator* part : parts_.List()) part->set_grace_period(seconds);
+  for (Communicator* subgroup : subgroups_.List()) subgroup->set_grace_period(seconds);
 }
 
 std::string Group::note() const {
@@ -68,34 +69,35 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   const bool is_local = peer.host == place().host;
   Request pair = request;
   if (is_local) pair.peer = peer.local;
-  return PairTicket((is_local ? parts_.local_pairs : parts_.pairs)->Issue(pair), is_local);
+  return PairTicket((is_local ? subgroups_.local_pairs : subgroups_.pairs)->Issue(pair), is_local);
 }
 
 Group::PairOperation Group::PairOf(Ticket ticket) const {
   const int channel = ticket.channel - 1;
-  return {channel % 2 == 1 ? parts_.local_pairs.get() : parts_.pairs.get(),
+  return {channel % 2 == 1 ? subgroups_.local_pairs.get() : subgroups_.pairs.get(),
           {channel / 2, ticket.number}};
 }
 
-absl::Status Group::FailureOfParts() {
-  // These two have different engines, which together advance all parts.
-  parts_.local->Test(kFailureTicket);
-  parts_.all->Test(kFailureTicket);
-  for (Communicator* part : parts_.List()) {
-    if (part->HasEnded(kFailureTicket)) return part->Wait(kFailureTicket);
+absl::Status Group::FailureOfSubgroups() {
+  // These two have different engines, which together advance all subgroups.
+  subgroups_.local->Test(kFailureTicket);
+  subgroups_.all->Test(kFailureTicket);
+  for (Communicator* subgroup : subgroups_.List()) {
+    if (subgroup->HasEnded(kFailureTicket)) return subgroup->Wait(kFailureTicket);
   }
   return absl::OkStatus();
 }
 
-absl::Status Group::WaitFor(Communicator& part, Ticket ticket) {
+absl::Status Group::WaitFor(Communicator& subgroup, Ticket ticket) {
   using Clock = std::chrono::steady_clock;
-  while (!part.HasEnded(ticket)) {
-    const Clock::time_point look = Clock::now() + kLookAtPartsEvery;
-    part.SourceOf(ticket)->WaitUntil([&] { return part.HasEnded(ticket) || Clock::now() >= look; });
-    if (part.HasEnded(ticket)) break;
-    RETURN_IF_ERROR(FailureOfParts());
+  while (!subgroup.HasEnded(ticket)) {
+    const Clock::time_point look = Clock::now() + kCheckSubgroupsEvery;
+    subgroup.SourceOf(ticket)->WaitUntil(
+        [&] { return subgroup.HasEnded(ticket) || Clock::now() >= look; });
+    if (subgroup.HasEnded(ticket)) break;
+    RETURN_IF_ERROR(FailureOfSubgroups());
   }
-  return part.Wait(ticket);
+  return subgroup.Wait(ticket);
 }
 
 absl::Status Group::Wait(Ticket ticket) {
@@ -112,7 +114,7 @@ bool Group::Test(Ticket ticket) {
   if (ticket.channel == 0) return HasEnded(ticket);
   const PairOperation pair = PairOf(ticket);
   if (pair.group->Test(pair.ticket)) return true;
-  if (const absl::Status failure = FailureOfParts(); !failure.ok()) {
+  if (const absl::Status failure = FailureOfSubgroups(); !failure.ok()) {
     const MutexLock lock(&mutex_);
     Fail(failure);
   }
@@ -136,7 +138,7 @@ bool Group::AdvanceFirst(int channel) {
   is_running_ = true;
   const Request request = First(channel);
   const uint64_t number = Done(channel);
-  const OperationCount before = CountOfParts();
+  const OperationCount before = CountOfSubgroups();
   absl::Status ended;
   engine_->AssertMutexHeld();
   engine_->RunUnlocked([&] { ended = Run(request, number); });
@@ -149,7 +151,7 @@ bool Group::AdvanceFirst(int channel) {
     Fail(std::move(ended));
     return true;
   }
-  const OperationCount after = CountOfParts();
+  const OperationCount after = CountOfSubgroups();
   int64_t sent = after.bytes_sent - before.bytes_sent;
   if (IsEager(request)) {
     const int64_t others = static_cast<int64_t>(host_ranks().size()) - 1;
@@ -162,18 +164,19 @@ bool Group::AdvanceFirst(int channel) {
 }
 
 void Group::OnFailure(const absl::Status& why, bool /*is_first*/) {
-  const std::vector<Communicator*> parts = parts_.List();
-  for (Communicator* part : parts) part->Abort(why);
-  // A part that another thread advances fails when that thread takes the abort, and until then its
-  // operation uses the buffers.
-  for (Communicator* part : parts) part->Wait(kFailureTicket).IgnoreError();
+  const std::vector<Communicator*> subgroups = subgroups_.List();
+  for (Communicator* subgroup : subgroups) subgroup->Abort(why);
+  // A subgroup that another thread advances fails when that thread takes the abort, and until then
+  // its operation uses the buffers.
+  for (Communicator* subgroup : subgroups) subgroup->Wait(kFailureTicket).IgnoreError();
 }
 
-OperationCount Group::CountOfParts() const {
+OperationCount Group::CountOfSubgroups() const {
   OperationCount sum;
-  for (const Communicator* part : {parts_.local.get(), parts_.rail.get(), parts_.all.get()}) {
-    if (part == nullptr) continue;
-    for (const OperationCount& count : part->traffic()) {
+  for (const Communicator* subgroup :
+       {subgroups_.local.get(), subgroups_.rail.get(), subgroups_.all.get()}) {
+    if (subgroup == nullptr) continue;
+    for (const OperationCount& count : subgroup->traffic()) {
       sum.bytes_sent += count.bytes_sent;
       sum.bytes_staged += count.bytes_staged;
     }
@@ -181,12 +184,12 @@ OperationCount Group::CountOfParts() const {
   return sum;
 }
 
-// The parts count what the user sends.
+// The subgroups count what the user sends.
 Traffic Group::traffic() const {
   constexpr auto kSend = static_cast<size_t>(Operation::kSend);
   Traffic traffic = QueuedGroup::traffic();
-  for (const Communicator* part : {parts_.local_pairs.get(), parts_.pairs.get()}) {
-    const OperationCount sends = part->traffic()[kSend];
+  for (const Communicator* subgroup : {subgroups_.local_pairs.get(), subgroups_.pairs.get()}) {
+    const OperationCount sends = subgroup->traffic()[kSend];
     traffic[kSend].bytes_sent += sends.bytes_sent;
     traffic[kSend].bytes_staged += sends.bytes_staged;
   }
@@ -203,16 +206,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
     if (colors[r] == color) host_of.push_back(placement_.places[r].host);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
-                   parts_.local->Split(LocalName(name, host_of), local_colors, contents));
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, parts_.all->Split(name, colors, contents));
+                   subgroups_.local->Split(LocalName(name, host_of), local_colors, contents));
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all,
+                   subgroups_.all->Split(name, colors, contents));
   std::unique_ptr<Communicator> group;
   if (color >= 0) {
     ASSIGN_OR_RETURN(group, hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all),
                                                     grace_seconds_));
   }
   // No rank may use the new group before all have it: a failure in it would end operations that
-  // other ranks still run on its parts.
-  RETURN_IF_ERROR(WaitFor(*parts_.all, parts_.all->Barrier()));
+  // other ranks still run on its subgroups.
+  RETURN_IF_ERROR(WaitFor(*subgroups_.all, subgroups_.all->Barrier()));
   return group;
 }
 
@@ -240,20 +244,20 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
       absl::StrCat(name, ", rank ", placement.places[rank].local, " of each host");
   const std::vector<int> together(placement.size(), 0);
   const std::vector<int> locally_together(local->size(), 0);
-  Parts parts;
-  ASSIGN_OR_RETURN(parts.rail, all->Split(rail, rails));
-  ASSIGN_OR_RETURN(parts.rail_requests, all->Split(rail, rails, Contents::kControl));
-  ASSIGN_OR_RETURN(parts.pairs, all->Split(name, together));
-  ASSIGN_OR_RETURN(parts.local_requests, local->Split(local->name(), locally_together));
-  ASSIGN_OR_RETURN(parts.local_pairs, local->Split(local->name(), locally_together));
-  parts.local = std::move(local);
-  parts.all = std::move(all);
-  parts.local->set_grace_period(grace_seconds);
-  for (const auto* part : {&parts.rail, &parts.rail_requests, &parts.all}) {
-    if (*part != nullptr) (*part)->set_grace_period(grace_seconds / 2);
+  Subgroups subgroups;
+  ASSIGN_OR_RETURN(subgroups.rail, all->Split(rail, rails));
+  ASSIGN_OR_RETURN(subgroups.rail_requests, all->Split(rail, rails, Contents::kControl));
+  ASSIGN_OR_RETURN(subgroups.pairs, all->Split(name, together));
+  ASSIGN_OR_RETURN(subgroups.local_requests, local->Split(local->name(), locally_together));
+  ASSIGN_OR_RETURN(subgroups.local_pairs, local->Split(local->name(), locally_together));
+  subgroups.local = std::move(local);
+  subgroups.all = std::move(all);
+  subgroups.local->set_grace_period(grace_seconds);
+  for (const auto* subgroup : {&subgroups.rail, &subgroups.rail_requests, &subgroups.all}) {
+    if (*subgroup != nullptr) (*subgroup)->set_grace_period(grace_seconds / 2);
   }
-  return std::make_unique<Group>(std::string(name), rank, std::move(placement), std::move(parts),
-                                 grace_seconds);
+  return std::make_unique<Group>(std::string(name), rank, std::move(placement),
+                                 std::move(subgroups), grace_seconds);
 }
 
 }  // namespace tessera::comm::hierarchical

@@ -29,7 +29,7 @@ inline int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); 
 
 // The groups whose operations this group uses. A rank's number in its rail is the number of its
 // host.
-struct Parts {
+struct Subgroups {
   std::unique_ptr<Communicator> local;  // this host's ranks
   std::unique_ptr<Communicator> rail;   // null if this rank is on no rail
   std::unique_ptr<Communicator> all;    // messages of collectives between two ranks
@@ -53,7 +53,8 @@ struct OwnEngine {
 class Group : private OwnEngine, public QueuedGroup {
  public:
   // `grace_seconds` is passed to MakeGroup (hierarchical.h) when Split makes groups.
-  Group(std::string name, int rank, RankPlacement placement, Parts parts, double grace_seconds);
+  Group(std::string name, int rank, RankPlacement placement, Subgroups subgroups,
+        double grace_seconds);
   ~Group() override;
 
   absl::Status Wait(Ticket ticket) override;
@@ -69,7 +70,7 @@ class Group : private OwnEngine, public QueuedGroup {
     return HasOperations();
   }
   bool HasLargeOperation() const override { return true; }
-  // The parts notice late ranks.
+  // The subgroups notice late ranks.
   void Check(Time /*now*/) override {}
 
  protected:
@@ -88,21 +89,21 @@ class Group : private OwnEngine, public QueuedGroup {
     char data[kSmallBytes];  // of a small operation
   };
 
-  // The part that runs a send or receive, and the ticket of the operation in that part.
+  // The subgroup that runs a send or receive, and the ticket of the operation in it.
   struct PairOperation {
     Communicator* group;
     Ticket ticket;
   };
   PairOperation PairOf(Ticket ticket) const;
-  // Returns the sums of the bytes that the parts have sent and staged for collectives.
-  OperationCount CountOfParts() const;
+  // Returns the sums of the bytes that the subgroups have sent and staged for collectives.
+  OperationCount CountOfSubgroups() const;
 
-  // Waits for an operation of a part. Also returns an error if another part has failed: a peer on
-  // another host may have aborted while this rank waits for a rank of its own host.
-  absl::Status WaitFor(Communicator& part, Ticket ticket);
-  absl::Status WaitForAll(Communicator& part, absl::Span<const Ticket> tickets);
-  // Processes the reports of peers in every part. Returns an error if a part has failed.
-  absl::Status FailureOfParts();
+  // Waits for an operation of a subgroup. Also returns an error if another one has failed: a peer
+  // on another host may have aborted while this rank waits for a rank of its own host.
+  absl::Status WaitFor(Communicator& subgroup, Ticket ticket);
+  absl::Status WaitForAll(Communicator& subgroup, absl::Span<const Ticket> tickets);
+  // Processes the reports of peers in every subgroup. Returns an error if one has failed.
+  absl::Status FailureOfSubgroups();
 
   // The functions below run on one thread at a time, without the mutex.
   absl::Status Run(const Request& request, uint64_t number);
@@ -116,8 +117,10 @@ class Group : private OwnEngine, public QueuedGroup {
   // Returns whether each rank already has the data of its host, so that one operation per rail
   // completes the request.
   bool IsEager(const Request& request) const;
-  absl::Status RunSmall(const Request& request, uint64_t number);
-  Ticket StartSmall(const Request& request, char* sums, int64_t* count);
+  absl::Status RunEager(const Request& request, uint64_t number);
+  Ticket StartEager(const Request& request, char* sums, int64_t* count);
+  // The algorithms of larger requests, each from its start to its end. `number` is that of the
+  // operation in this group.
   absl::Status AllReduceChunks(const Request& request, uint64_t number);
   absl::Status ReduceScatterBlocks(const Request& request, uint64_t number);
   absl::Status ReduceScatterByAllReduce(const Request& request, uint64_t number);
@@ -127,18 +130,21 @@ class Group : private OwnEngine, public QueuedGroup {
   absl::Status BroadcastChunks(const Request& request, uint64_t number);
   absl::Status BroadcastFrom(int root, const void* input, char* output, int64_t count, DType dtype);
 
-  // A chunk of an all-reduce, in three steps.
+  // A chunk of an all-reduce, in three steps: ReduceWithinHost, RoundSums (only for dtypes whose
+  // partial sums are fp32), GatherWithinHost.
   struct Chunk;
   absl::Status ReduceWithinHost(Chunk& chunk);
-  absl::Status RoundOnRail(Chunk& chunk);
+  absl::Status RoundSums(Chunk& chunk);
   absl::Status GatherWithinHost(Chunk& chunk);
 
   const RankPlacement::Place& place() const { return placement_.places[rank()]; }
   const std::vector<int>& host_ranks() const { return placement_.hosts[place().host]; }
+  // Returns the scratch buffer of this index, of at least `bytes`. If it has to grow, its contents
+  // are lost.
   char* Scratch(int index, int64_t bytes);
 
   const RankPlacement placement_;
-  const Parts parts_;
+  const Subgroups subgroups_;
   const double grace_seconds_;
 
   bool is_running_ ABSL_GUARDED_BY(mutex_) = false;  // whether a thread runs an operation

@@ -9,16 +9,16 @@
 
 namespace tessera::comm::hierarchical {
 
-absl::Status Group::WaitForAll(Communicator& part, absl::Span<const Ticket> tickets) {
-  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(WaitFor(part, ticket));
+absl::Status Group::WaitForAll(Communicator& subgroup, absl::Span<const Ticket> tickets) {
+  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(WaitFor(subgroup, ticket));
   return absl::OkStatus();
 }
 
 // Each rank sends its part along its rail; then the ranks of a host gather the parts of each other
 // host among themselves.
 absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
-  Communicator& local = *parts_.local;
-  Communicator& rail = *parts_.rail;
+  Communicator& local = *subgroups_.local;
+  Communicator& rail = *subgroups_.rail;
   const int64_t size = SizeOf(request.dtype);
   const int64_t block = request.part * local.size();
   const Part own = PartOf(request.count, request.part, rank());
@@ -69,16 +69,16 @@ absl::Status Group::AllToAllMessages(const Request& request, uint64_t number) {
       return !placement_.is_regular || placement_.places[r].host != place().host;
     };
     if (is_far(from)) {
-      tickets.push_back(parts_.all->Receive(Bytes(request.output, from * bytes), request.part,
-                                            request.dtype, from));
+      tickets.push_back(subgroups_.all->Receive(Bytes(request.output, from * bytes), request.part,
+                                                request.dtype, from));
     }
     if (is_far(to)) {
       tickets.push_back(
-          parts_.all->Send(Bytes(request.input, to * bytes), request.part, request.dtype, to));
+          subgroups_.all->Send(Bytes(request.input, to * bytes), request.part, request.dtype, to));
     }
   }
   if (placement_.is_regular) {
-    Communicator& local = *parts_.local;
+    Communicator& local = *subgroups_.local;
     const int64_t begin = host_ranks().front() * bytes;
     RETURN_IF_ERROR(
         WaitFor(local, local.AllToAll(Bytes(request.input, begin), Bytes(request.output, begin),
@@ -87,7 +87,7 @@ absl::Status Group::AllToAllMessages(const Request& request, uint64_t number) {
     Copy(Bytes(request.output, rank() * bytes), Bytes(request.input, rank() * bytes), bytes);
   }
   RETURN_IF_ERROR(AgreeOnRail(number));
-  return WaitForAll(*parts_.all, tickets);
+  return WaitForAll(*subgroups_.all, tickets);
 }
 
 absl::Status Group::BroadcastChunks(const Request& request, uint64_t number) {
@@ -100,7 +100,7 @@ absl::Status Group::BroadcastChunks(const Request& request, uint64_t number) {
 // rail. A root that is on no rail passes the data to its host's rank on the first rail.
 absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int64_t count,
                                   DType dtype) {
-  Communicator& local = *parts_.local;
+  Communicator& local = *subgroups_.local;
   const RankPlacement::Place& from = placement_.places[root];
   const bool is_on_rail = from.local < placement_.rails;
   const int rail = is_on_rail ? from.local : 0;
@@ -111,21 +111,21 @@ absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int
   Ticket tickets[2];  // on the rail
   const auto start = [&](int64_t k) -> absl::Status {
     const int64_t begin = k * elements;
-    const int64_t now = std::min(elements, count - begin);
+    const int64_t chunk_count = std::min(elements, count - begin);
     char* const to = output + begin * SizeOf(dtype);
     const void* const data = is_root ? Bytes(input, begin * SizeOf(dtype)) : nullptr;
     if (!is_on_rail && is_here) {
-      RETURN_IF_ERROR(WaitFor(local, local.Broadcast(data, to, now, dtype, from.local)));
+      RETURN_IF_ERROR(WaitFor(local, local.Broadcast(data, to, chunk_count, dtype, from.local)));
     }
     if (place().local != rail) return absl::OkStatus();
     const void* const source = is_on_rail ? data : is_here ? to : nullptr;
-    tickets[k % 2] = parts_.rail->Broadcast(source, to, now, dtype, from.host);
+    tickets[k % 2] = subgroups_.rail->Broadcast(source, to, chunk_count, dtype, from.host);
     return absl::OkStatus();
   };
   if (chunks > 0) RETURN_IF_ERROR(start(0));
   for (int64_t k = 0; k < chunks; ++k) {
     if (k + 1 < chunks) RETURN_IF_ERROR(start(k + 1));
-    if (place().local == rail) RETURN_IF_ERROR(WaitFor(*parts_.rail, tickets[k % 2]));
+    if (place().local == rail) RETURN_IF_ERROR(WaitFor(*subgroups_.rail, tickets[k % 2]));
     if (!is_on_rail && is_here) continue;
     char* const to = output + k * elements * SizeOf(dtype);
     RETURN_IF_ERROR(WaitFor(

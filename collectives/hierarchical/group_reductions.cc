@@ -13,7 +13,7 @@ namespace tessera::comm::hierarchical {
 
 absl::Status Group::RunCollective(const Request& request, uint64_t number) {
   RETURN_IF_ERROR(AgreeLocally(request, number));
-  if (IsEager(request)) return RunSmall(request, number);
+  if (IsEager(request)) return RunEager(request, number);
   switch (request.operation) {
     case Operation::kAllReduce:
       return AllReduceChunks(request, number);
@@ -29,7 +29,7 @@ absl::Status Group::RunCollective(const Request& request, uint64_t number) {
       return BroadcastChunks(request, number);
     default:  // a barrier
       RETURN_IF_ERROR(AgreeOnRail(number));
-      return WaitFor(*parts_.local, parts_.local->Barrier());
+      return WaitFor(*subgroups_.local, subgroups_.local->Barrier());
   }
 }
 
@@ -43,7 +43,7 @@ absl::Status Group::Run(const Request& request, uint64_t number) {
 }
 
 absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
-  Communicator& local = *parts_.local_requests;
+  Communicator& local = *subgroups_.local_requests;
   local_requests_.resize(local.size() + 1);
   LocalRequest& mine = local_requests_.back();
   mine.descriptor = DescriptorOf(request);
@@ -57,17 +57,17 @@ absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
   std::vector<RequestDescriptor> descriptors;
   for (int r = 0; r < local.size(); ++r) descriptors.push_back(local_requests_[r].descriptor);
   RETURN_IF_ERROR(CompareRequests(name(), number + 1, descriptors, host_ranks()));
-  if (parts_.rail_requests == nullptr) return absl::OkStatus();
+  if (subgroups_.rail_requests == nullptr) return absl::OkStatus();
   rail_requests_.resize(placement_.host_count());
   rail_ticket_ =
-      parts_.rail_requests->AllGather(&mine.descriptor, rail_requests_.data(),
-                                      placement_.host_count() * kBytes, kBytes, DType::kU8);
+      subgroups_.rail_requests->AllGather(&mine.descriptor, rail_requests_.data(),
+                                          placement_.host_count() * kBytes, kBytes, DType::kU8);
   return absl::OkStatus();
 }
 
 absl::Status Group::AgreeOnRail(uint64_t number) {
-  if (parts_.rail_requests == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(WaitFor(*parts_.rail_requests, rail_ticket_));
+  if (subgroups_.rail_requests == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(WaitFor(*subgroups_.rail_requests, rail_ticket_));
   std::vector<int> ranks;
   for (const std::vector<int>& host : placement_.hosts) ranks.push_back(host[place().local]);
   return CompareRequests(name(), number + 1, rail_requests_, ranks);
@@ -89,9 +89,9 @@ bool Group::IsEager(const Request& request) const {
 }
 
 // Starts the operation on the rail. Sets *count to the number of sums, which are written to `sums`.
-Ticket Group::StartSmall(const Request& request, char* sums, int64_t* count) {
-  Communicator& rail = *parts_.rail;
-  const int locals = parts_.local->size();
+Ticket Group::StartEager(const Request& request, char* sums, int64_t* count) {
+  Communicator& rail = *subgroups_.rail;
+  const int locals = subgroups_.local->size();
   const int64_t size = SizeOf(request.dtype);
   const DType wide = PartialDType(request.dtype);
   char* const output = static_cast<char*>(request.output);
@@ -140,13 +140,13 @@ Ticket Group::StartSmall(const Request& request, char* sums, int64_t* count) {
   return ticket;
 }
 
-absl::Status Group::RunSmall(const Request& request, uint64_t number) {
-  Communicator& rail = *parts_.rail;
+absl::Status Group::RunEager(const Request& request, uint64_t number) {
+  Communicator& rail = *subgroups_.rail;
   const DType wide = PartialDType(request.dtype);
   char* const output = static_cast<char*>(request.output);
   char* const sums = Scratch(0, kSmallBytes * SizeOf(DType::kF32));
   int64_t count = 0;  // of the sums
-  const Ticket ticket = StartSmall(request, sums, &count);
+  const Ticket ticket = StartEager(request, sums, &count);
   RETURN_IF_ERROR(AgreeOnRail(number));
   // A rank that takes part on the rail has the requests of its host, so a barrier is complete.
   if (request.operation == Operation::kBarrier) return absl::OkStatus();
@@ -169,10 +169,10 @@ struct Group::Chunk {
   int64_t count = 0;
   DType dtype = DType::kF32, result = DType::kF32;
   Reduction reduction = Reduction::kSum;
-  int scratch = 0;
+  int scratch = 0;  // index of the Scratch with its partial sums
 
-  int64_t part = 0;  // of a rail
-  Part own;          // of this rank
+  int64_t part = 0;  // elements of the part that one rail reduces
+  Part own;          // the part of this rank's rail
   Ticket ticket;     // on the rail
 
   // Returns whether partial sums are fp32 and the total is rounded to bf16 or fp16.
@@ -184,7 +184,7 @@ struct Group::Chunk {
 
 // Reduces this rank's part within the host, and starts its reduction on the rail.
 absl::Status Group::ReduceWithinHost(Chunk& chunk) {
-  Communicator& local = *parts_.local;
+  Communicator& local = *subgroups_.local;
   chunk.part = AllReducePart(chunk.count, placement_.rails);
   chunk.own = PartOf(chunk.count, chunk.part, place().local);
   const bool is_rounded = chunk.is_rounded();
@@ -200,7 +200,7 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
                                   .part = chunk.part,
                                   .partial = is_rounded || chunk.result != chunk.dtype})));
   if (chunk.own.size == 0) return absl::OkStatus();
-  Communicator& rail = *parts_.rail;
+  Communicator& rail = *subgroups_.rail;
   if (is_rounded) {
     const int64_t part = AllReducePart(chunk.own.size, rail.size());
     char* const own = reduced + PartOf(chunk.own.size, part, rail.rank()).begin * sizeof(float);
@@ -213,9 +213,9 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
 
 // For bf16 and fp16: rounds the share of its part that this rank reduced on the rail, and starts to
 // gather the shares of the rail's other ranks.
-absl::Status Group::RoundOnRail(Chunk& chunk) {
+absl::Status Group::RoundSums(Chunk& chunk) {
   if (!chunk.is_rounded() || chunk.own.size == 0) return absl::OkStatus();
-  Communicator& rail = *parts_.rail;
+  Communicator& rail = *subgroups_.rail;
   RETURN_IF_ERROR(WaitFor(rail, chunk.ticket));
   const int64_t part = AllReducePart(chunk.own.size, rail.size());
   const Part own = PartOf(chunk.own.size, part, rail.rank());
@@ -228,8 +228,8 @@ absl::Status Group::RoundOnRail(Chunk& chunk) {
 }
 
 absl::Status Group::GatherWithinHost(Chunk& chunk) {
-  if (chunk.own.size > 0) RETURN_IF_ERROR(WaitFor(*parts_.rail, chunk.ticket));
-  Communicator& local = *parts_.local;
+  if (chunk.own.size > 0) RETURN_IF_ERROR(WaitFor(*subgroups_.rail, chunk.ticket));
+  Communicator& local = *subgroups_.local;
   return WaitFor(local, local.AllGather(chunk.own_output(), chunk.output, chunk.count, chunk.part,
                                         chunk.result));
 }
@@ -253,7 +253,7 @@ absl::Status Group::AllReduceChunks(const Request& request, uint64_t number) {
       RETURN_IF_ERROR(ReduceWithinHost(chunk));
     }
     if (k == 0) RETURN_IF_ERROR(AgreeOnRail(number));
-    if (k >= 1 && k - 1 < chunks) RETURN_IF_ERROR(RoundOnRail(ring[(k - 1) % 3]));
+    if (k >= 1 && k - 1 < chunks) RETURN_IF_ERROR(RoundSums(ring[(k - 1) % 3]));
     if (k >= 2 && k - 2 < chunks) RETURN_IF_ERROR(GatherWithinHost(ring[(k - 2) % 3]));
   }
   return absl::OkStatus();
@@ -262,8 +262,8 @@ absl::Status Group::AllReduceChunks(const Request& request, uint64_t number) {
 // Each host needs from another one only the sums of its own ranks' parts. For each host, every rank
 // of this host reduces one of these parts and sends it along its rail.
 absl::Status Group::ReduceScatterBlocks(const Request& request, uint64_t number) {
-  Communicator& local = *parts_.local;
-  Communicator& rail = *parts_.rail;
+  Communicator& local = *subgroups_.local;
+  Communicator& rail = *subgroups_.rail;
   const int64_t block = request.part * local.size();
   const bool is_wide = request.partial || request.reduction == Reduction::kSum;
   const DType sums_dtype = is_wide ? PartialDType(request.dtype) : request.dtype;
@@ -309,7 +309,7 @@ absl::Status Group::ReduceScatterByAllReduce(const Request& request, uint64_t nu
       chunk.result = result;
       chunk.reduction = request.reduction;
       RETURN_IF_ERROR(ReduceWithinHost(chunk));
-      RETURN_IF_ERROR(RoundOnRail(chunk));
+      RETURN_IF_ERROR(RoundSums(chunk));
       RETURN_IF_ERROR(GatherWithinHost(chunk));
     }
   }

@@ -46,7 +46,7 @@ TEST(HierarchicalProcessesTest, EveryOperation) {
         options.sizes = {0, 1, 1001, 40000};
         options.dtypes = {DType::kF32, DType::kBF16};
         RETURN_IF_ERROR(CheckOperations(*self.world, options));
-        ASSIGN_OR_RETURN(options.shared, self.host->Allocate(*self.host_group, 1 << 21));
+        ASSIGN_OR_RETURN(options.shared, self.shm_backend->Allocate(*self.host_group, 1 << 21));
         return CheckOperations(*self.world, options);
       });
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;

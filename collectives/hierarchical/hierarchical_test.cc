@@ -67,7 +67,8 @@ TEST_P(HierarchicalTest, InSharedMemory) {
     options.sizes = {1000};
     options.large_sizes = {50001};
     options.dtypes = {DType::kF32, DType::kF16, DType::kI64};
-    ASSIGN_OR_RETURN(options.shared, self.host->Allocate(*self.host_group, 2 * (50001 * 8 + 192)));
+    ASSIGN_OR_RETURN(options.shared,
+                     self.shm_backend->Allocate(*self.host_group, 2 * (50001 * 8 + 192)));
     return CheckOperations(*self.world, options);
   }));
 }

@@ -251,8 +251,8 @@ absl::StatusOr<SessionKeys> ProveIdentity(const FileDescriptor& socket, Handshak
                                           RankClaim claim, std::string address, Deadline deadline) {
   ConnectorHandshake handshake(std::move(key), claim, std::move(address));
   while (true) {
-    ASSIGN_OR_RETURN(const bool done, handshake.Advance(socket));
-    if (done) return handshake.keys();
+    ASSIGN_OR_RETURN(const bool is_proved, handshake.Advance(socket));
+    if (is_proved) return handshake.keys();
     RETURN_IF_ERROR(WaitForEvents(socket.get(), POLLIN, deadline));
   }
 }

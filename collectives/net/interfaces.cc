@@ -33,12 +33,12 @@ std::vector<Interface> InterfacesUp() {
   ifaddrs* found = nullptr;
   if (getifaddrs(&found) != 0) return interfaces;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(found, freeifaddrs);
-  for (const ifaddrs* each = found; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
-    const int family = each->ifa_addr->sa_family;
-    if ((family != AF_INET && family != AF_INET6) || IsLinkLocal(each->ifa_addr)) continue;
+  for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if ((family != AF_INET && family != AF_INET6) || IsLinkLocal(entry->ifa_addr)) continue;
     interfaces.push_back(
-        {each->ifa_name, (each->ifa_flags & IFF_LOOPBACK) != 0, SocketAddress(each->ifa_addr)});
+        {entry->ifa_name, (entry->ifa_flags & IFF_LOOPBACK) != 0, SocketAddress(entry->ifa_addr)});
   }
   return interfaces;
 }
@@ -77,10 +77,10 @@ absl::StatusOr<SocketAddress> AddressOfInterface(const std::string& interface) {
   if (parsed.ok()) return parsed;
   std::optional<SocketAddress> address;
   std::vector<std::string> names;
-  for (const Interface& each : InterfacesUp()) {
-    if (std::find(names.begin(), names.end(), each.name) == names.end()) names.push_back(each.name);
+  for (const Interface& up : InterfacesUp()) {
+    if (std::find(names.begin(), names.end(), up.name) == names.end()) names.push_back(up.name);
     const bool has_ipv4 = address.has_value() && address->family() == AF_INET;
-    if (each.name == interface && !has_ipv4) address = each.address;
+    if (up.name == interface && !has_ipv4) address = up.address;
   }
   if (address.has_value()) return *address;
   return absl::NotFoundError(absl::StrCat(
@@ -92,6 +92,7 @@ absl::StatusOr<SocketAddress> AddressTowards(const std::vector<std::string>& pee
   const std::vector<std::string> own = OwnAddresses();
   for (const std::string& text : peer_addresses) {
     if (std::find(own.begin(), own.end(), text) != own.end()) continue;
+    // No packet is sent, so the port does not matter.
     const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(text, /*port=*/9);
     if (!address.ok()) continue;
     const std::optional<SocketAddress> source = SourceOfRouteTo(*address);

@@ -34,8 +34,9 @@ struct Listener {
   std::string inode;  // of its socket
 };
 
-// Returns whether a local address of /proc/net/tcp or tcp6, such as "0100007F:1F90" (words as they
-// are in memory, then the port), is `address`, or all addresses with its port.
+// Returns whether a listener at `local` accepts connections to `address`: it is the same address,
+// or all addresses, with the same port. `local` is as in /proc/net/tcp or tcp6, such as
+// "0100007F:1F90": words as they are in memory, then the port.
 bool Accepts(const std::string& local, const SocketAddress& address) {
   const std::pair<std::string, std::string> halves = absl::StrSplit(local, ':');
   uint32_t port = 0;
@@ -59,6 +60,7 @@ bool Accepts(const std::string& local, const SocketAddress& address) {
   return bytes.size() == own_bytes && std::memcmp(bytes.data(), own, own_bytes) == 0;
 }
 
+// Searches the kernel's tables of sockets for one that listens at the address.
 std::optional<Listener> FindListener(const SocketAddress& address) {
   for (const char* table : {"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"}) {
     std::ifstream file(table);

@@ -27,7 +27,7 @@ inline constexpr int64_t kMinSecretCharacters = 16;
 // Returns random bytes from the system.
 std::string RandomBytes(int64_t count);
 
-// 32 lower-case hexadecimal digits, 128 bits.
+// Returns a new secret: 32 random lower-case hexadecimal digits, 128 bits.
 std::string RandomSecret();
 
 // Returns a digest of `text`: 32 hexadecimal digits.

@@ -22,12 +22,12 @@ constexpr auto kStopped = std::chrono::milliseconds(500);
 
 }  // namespace
 
-void NoEvents::Arm(bool /*in_background*/) {
+void NoEvents::PrepareWait(bool /*in_background*/) {
   const MutexLock lock(&mutex_);
   is_woken_ = false;
 }
 
-void NoEvents::Sleep(std::chrono::nanoseconds at_most) {
+void NoEvents::CommitWait(std::chrono::nanoseconds at_most) {
   const auto end = Clock::now() + at_most;
   MutexLock lock(&mutex_);
   while (!is_woken_ && changed_.WaitUntil(lock, end)) {
@@ -43,7 +43,7 @@ void NoEvents::Wake() {
 ProgressEngine::ProgressEngine(EventSource* events, Options options)
     : events_(events), options_(options), last_(Clock::now()), checked_(last_) {
   if (options.has_thread) {
-    thread_ = std::make_unique<ProgressThread>([this] { return AdvanceUnlessCalled(); });
+    thread_ = std::make_unique<ProgressThread>([this] { return AdvanceUnlessCallerWaits(); });
   }
 }
 
@@ -114,7 +114,7 @@ void ProgressEngine::TakeSubmissions() {
   for (Submission& submission : taken_) {
     QueuedGroup* const group = submission.group;
     group->AssertMutexHeld();
-    group->TakeIn(std::move(submission));
+    group->TakeSubmission(std::move(submission));
   }
   taken_.clear();
 }
@@ -122,7 +122,7 @@ void ProgressEngine::TakeSubmissions() {
 bool ProgressEngine::Work() {
   is_working_.store(true);
   TakeSubmissions();
-  bool moved = events_->Take();
+  bool moved = events_->TakeEvents();
   for (QueuedGroup* group : groups_) {
     group->AssertMutexHeld();
     moved = group->Advance() || moved;
@@ -187,7 +187,8 @@ void ProgressEngine::CheckNowAndThen() {
   if (++moves_ % kMovesPerClockRead == 0 && Now() - checked_ > kCheckEvery) CheckAll();
 }
 
-void ProgressEngine::Sleep(MutexLock& lock, Sleeper sleeper, const std::function<bool()>& done) {
+void ProgressEngine::SleepUntilEvent(MutexLock& lock, Sleeper sleeper,
+                                     const std::function<bool()>& done) {
   if (sleeper_ != Sleeper::kNone) {
     // Only one thread sleeps on the event source; it notifies the others.
     ++waiters_;
@@ -196,16 +197,17 @@ void ProgressEngine::Sleep(MutexLock& lock, Sleeper sleeper, const std::function
     return;
   }
   sleeper_ = sleeper;
-  events_->Arm(sleeper == Sleeper::kThread);
+  events_->PrepareWait(sleeper == Sleeper::kThread);
   bool moved = Work();
   if (!moved) CheckAll();
   moved = moved || has_submissions_.load() || completed_ || done();
-  if (!moved) {
+  if (moved) {
+    events_->CancelWait();
+  } else {
     mutex_.Unlock();
-    events_->Sleep(kSleep);
+    events_->CommitWait(kSleep);
     mutex_.Lock();
   }
-  events_->Disarm();
   sleeper_ = Sleeper::kNone;
 }
 
@@ -226,7 +228,7 @@ void ProgressEngine::WaitUntil(const std::function<bool()>& done) {
       lock.Unlock();
       if (!options_.spins || spin.IsOver()) {
         lock.Lock();
-        Sleep(lock, Sleeper::kCaller, done);
+        SleepUntilEvent(lock, Sleeper::kCaller, done);
         if (completed_) Notify();
         lock.Unlock();
       }
@@ -261,7 +263,7 @@ void ProgressEngine::Unwatch(CompletionWatcher* watcher) {
   watchers_.erase(std::find(watchers_.begin(), watchers_.end(), watcher));
 }
 
-bool ProgressEngine::AdvanceUnlessCalled() {
+bool ProgressEngine::AdvanceUnlessCallerWaits() {
   const auto is_over = [this] { return thread_->is_stopped() || callers_ > 0; };
   for (bool was_needed = false;; was_needed = true) {
     // Checked before taking the mutex: otherwise a caller would hand over the mutex, and be woken
@@ -277,7 +279,7 @@ bool ProgressEngine::AdvanceUnlessCalled() {
     }
     bool moved = Work();
     if (!moved) {
-      Sleep(lock, Sleeper::kThread, is_over);
+      SleepUntilEvent(lock, Sleeper::kThread, is_over);
       Work();  // a caller may have relied on this thread to sleep for it
       if (callers_ > 0) changed_.NotifyAll();
     } else {

@@ -19,35 +19,42 @@ namespace tessera::comm {
 
 class QueuedGroup;
 
-// Interface by which a rank learns that a peer has done something. Each backend implements it.
+// Interface by which a rank learns that a peer has done something. Each backend implements it. Its
+// waits follow the protocol of an eventcount, so that no event is lost:
+//
+//   PrepareWait();
+//   if (there is work) CancelWait(); else CommitWait(at_most);
+//
+// An event before PrepareWait has returned is seen by the look for work; a later one ends
+// CommitWait at once. One thread at a time waits.
 class EventSource {
  public:
   virtual ~EventSource() = default;
 
-  // Processes the events of peers. Returns whether there were any. Called with the engine's mutex
-  // held.
-  virtual bool Take() { return false; }
+  // Processes the events that have arrived, without waiting. Returns whether there were any. Called
+  // with the engine's mutex held.
+  virtual bool TakeEvents() { return false; }
 
   // Returns whether there is work besides the groups' operations. Called with the mutex held.
   virtual bool NeedsThread() const { return false; }
 
-  // One thread at a time calls Arm, looks once more for work, calls Sleep if there is none, and
-  // calls Disarm in either case. An event after Arm makes a later Sleep return at once.
-  // `in_background`: the sleeper is the engine's own thread. Computation runs beside it, so few
-  // wake-ups matter more than early ones.
-  virtual void Arm(bool /*in_background*/) {}
-  virtual void Sleep(std::chrono::nanoseconds at_most) = 0;
-  virtual void Disarm() {}
+  // Announces a wait. `in_background`: the thread that waits is the engine's own. Computation runs
+  // beside it, so few wake-ups matter more than early ones.
+  virtual void PrepareWait(bool /*in_background*/) {}
+  // Sleeps until an event arrives, but no longer than `at_most`. May return early.
+  virtual void CommitWait(std::chrono::nanoseconds at_most) = 0;
+  // Ends an announced wait without sleeping.
+  virtual void CancelWait() {}
 
-  // Makes Sleep return. Any thread may call it.
+  // Counts as an event. Any thread may call it.
   virtual void Wake() = 0;
 };
 
-// The event source for operations that end without events of peers: only Wake ends a Sleep.
+// The event source for operations that end without events of peers: only Wake ends a wait.
 class NoEvents : public EventSource {
  public:
-  void Arm(bool in_background) override;
-  void Sleep(std::chrono::nanoseconds at_most) override;
+  void PrepareWait(bool in_background) override;
+  void CommitWait(std::chrono::nanoseconds at_most) override;
   void Wake() override;
 
  private:
@@ -121,25 +128,32 @@ class ProgressEngine : public CompletionSource {
  private:
   enum class Sleeper : uint8_t { kNone, kCaller, kThread };
 
-  // Advances all operations by one step. Returns whether any advanced.
+  // Takes the submissions and events that have arrived, and advances all operations by one step.
+  // Returns whether it should be called again before waiting.
   bool Work() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeSubmissions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits for an event, after a step in which nothing advanced.
-  void Sleep(MutexLock& lock, Sleeper sleeper, const std::function<bool()>& done)
+  // Waits for an event, after a step in which nothing advanced, unless `done` returns true.
+  // Releases the mutex meanwhile.
+  void SleepUntilEvent(MutexLock& lock, Sleeper sleeper, const std::function<bool()>& done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Wakes the threads and watchers that may be waiting for the operations that have ended.
   void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whether operations must advance even if no thread waits for them.
   bool NeedsThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Wakes the engine's thread, unless a thread that waits does its work.
   void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Called when this thread ceases to advance operations: wakes another one that continues.
   // `has_more`: operations may be able to advance at once, without an event.
   void HandOver(bool has_more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fails the groups whose peers have gone or are too late.
   void CheckAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls CheckAll from time to time between two steps, because a loop that always has work must
   // see failures too.
   void CheckNowAndThen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // One round of the engine's thread. Returns whether there was work, or a waiting caller does it.
-  bool AdvanceUnlessCalled();
+  // The function of the engine's thread: advances operations until none needs the thread, or until
+  // a caller waits in WaitUntil and advances them instead. Returns whether there was work, or a
+  // caller does it.
+  bool AdvanceUnlessCallerWaits();
 
   EventSource* const events_;
   const Options options_;

@@ -49,9 +49,9 @@ thread_local Stop* stop_in_check = nullptr;
 // Sleeps until Wake, however short the engine asks for: a missed wake-up does not go unnoticed.
 class SleepsUntilWoken : public NoEvents {
  public:
-  void Sleep(std::chrono::nanoseconds at_most) override {
+  void CommitWait(std::chrono::nanoseconds at_most) override {
     is_asleep_ = true;
-    NoEvents::Sleep(at_most + std::chrono::seconds(20));
+    NoEvents::CommitWait(at_most + std::chrono::seconds(20));
     is_asleep_ = false;
   }
   bool IsAsleep() const { return is_asleep_; }

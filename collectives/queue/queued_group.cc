@@ -40,7 +40,7 @@ Ticket QueuedGroup::Start(const Request& request, const absl::Status& status) {
   return {channel, engine_->Submit({this, channel, request, status}, &issued_[channel])};
 }
 
-void QueuedGroup::TakeIn(ProgressEngine::Submission submission) {
+void QueuedGroup::TakeSubmission(ProgressEngine::Submission submission) {
   if (!submission.error.ok()) Fail(std::move(submission.error));
   if (!status_.ok()) return;
   const int channel = submission.channel;
@@ -158,7 +158,7 @@ bool QueuedGroup::HasLargeOperation() const {
   });
 }
 
-std::string QueuedGroup::Place(int channel) const {
+std::string QueuedGroup::DescribeFirst(int channel) const {
   if (IsEmpty(channel)) return absl::StrCat("group '", name(), "'");
   return absl::StrCat(Describe(First(channel)), ", operation ", Done(channel) + 1, " of group '",
                       name(), "'", Progress(channel));
@@ -173,8 +173,8 @@ void QueuedGroup::Check(Time now) {
 }
 
 void QueuedGroup::CheckChannel(int channel, Time now) {
-  int first = INT32_MAX;
-  std::vector<int> missing;  // the ranks that keep the others waiting
+  int lowest_order = INT32_MAX;
+  std::vector<int> missing;  // the ranks of this order: they keep the others waiting
   for (int r = 0; r < size(); ++r) {
     const int order = r == rank() ? 0 : WaitsFor(channel, r);
     if (order == 0) continue;
@@ -184,13 +184,13 @@ void QueuedGroup::CheckChannel(int channel, Time now) {
       CheckFailures();
       if (Advance() || !status_.ok() || IsEmpty(channel) || WaitsFor(channel, r) == 0) return;
       const std::string why = departure->why.empty() ? "" : absl::StrCat(" (", departure->why, ")");
-      Fail(absl::UnavailableError(
-          absl::StrCat(RankName(r), " ", departure->what, "; waiting in ", Place(channel), why)));
+      Fail(absl::UnavailableError(absl::StrCat(RankName(r), " ", departure->what, "; waiting in ",
+                                               DescribeFirst(channel), why)));
       return;
     }
-    if (order < first) missing.clear();
-    first = std::min(first, order);
-    if (order == first) missing.push_back(r);
+    if (order < lowest_order) missing.clear();
+    lowest_order = std::min(lowest_order, order);
+    if (order == lowest_order) missing.push_back(r);
   }
   const double waited = Waited(channel, now);
   if (missing.empty() || waited <= timeout_seconds_) return;
@@ -199,11 +199,11 @@ void QueuedGroup::CheckChannel(int channel, Time now) {
   if (!stopped.empty()) {
     Fail(absl::DeadlineExceededError(
         absl::StrCat(absl::StrJoin(stopped, ", "), " did not come within ", timeout_seconds_,
-                     " s, because the process is stopped; waiting in ", Place(channel))));
+                     " s, because the process is stopped; waiting in ", DescribeFirst(channel))));
   } else if (const double at_most = timeout_seconds_ + grace_period(); waited > at_most) {
-    Fail(
-        absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(late, ", "), " did not come within ",
-                                                 at_most, " s; waiting in ", Place(channel))));
+    Fail(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(late, ", "),
+                                                  " did not come within ", at_most,
+                                                  " s; waiting in ", DescribeFirst(channel))));
   }
 }
 

@@ -38,7 +38,8 @@ class QueuedGroup : public Communicator {
 
   // The engine calls these.
   void AssertMutexHeld() ABSL_ASSERT_EXCLUSIVE_LOCK(mutex_) {}
-  void TakeIn(ProgressEngine::Submission submission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Queues a submitted operation. If the submission is an error, fails the group instead.
+  void TakeSubmission(ProgressEngine::Submission submission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Advances the first operation of each channel. Returns whether any advanced.
   bool Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Advances small operations as far as possible without waiting. Returns whether more work may be
@@ -96,6 +97,7 @@ class QueuedGroup : public Communicator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return absl::nullopt;
   }
+  // Returns whether the process of a rank is suspended by a signal or a debugger.
   virtual bool IsStopped(int /*rank*/) const { return false; }
   // "rank 1 (process 4711 on node7, after 42 collectives)"
   virtual std::string RankName(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -147,11 +149,14 @@ class QueuedGroup : public Communicator {
     engine_->AssertMutexHeld();
     engine_->Completed();
   }
+  // Breaks the group, unless it has failed before: every operation that is in flight or issued
+  // later ends with `why`. `is_first` as for OnFailure.
   void Fail(absl::Status why, bool is_first = true) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends all operations of a group that has failed.
   void EndAfterFailure() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // "all-reduce of 12 f32 (sum), operation 3 of group 'world', after 4096 of 16384 bytes"
-  std::string Place(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Describes the first operation of a channel, for messages: "all-reduce of 12 f32 (sum),
+  // operation 3 of group 'world', after 4096 of 16384 bytes".
+  std::string DescribeFirst(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   int ChannelOf(const Request& request) const {
     return request.operation == Operation::kSend      ? ChannelTo(request.peer)

@@ -140,6 +140,7 @@ bool IsSlurmTask(const Variables& variables) {
   return variables.Has("SLURM_STEP_NODELIST") || variables.Text("ENVIRONMENT") != "BATCH";
 }
 
+// Returns the number of this job's tasks on this node.
 absl::StatusOr<int> SlurmLocalSize(const Variables& variables, const RankEnvironment& environment) {
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
     if (!variables.Has(name)) continue;
@@ -197,6 +198,7 @@ struct Address {
   int port = 0;      // 0: unknown
 };
 
+// Parses the value of --rendezvous, HOST:PORT.
 absl::StatusOr<Address> ParseRendezvous(absl::string_view text) {
   Address address;
   const size_t colon = text.rfind(':');
@@ -270,8 +272,10 @@ absl::Status CheckNoSecret(const Variables& variables, RankEnvironment* environm
                    "rand -hex 16`), or set TESSERA_ALLOW_NO_SECRET=1 in a network that you trust"));
 }
 
-absl::Status ChooseAddress(const Variables& variables, absl::string_view rendezvous,
-                           RankEnvironment* environment) {
+// Sets the address of rank 0, the secret, and how ranks find them (`one_host`,
+// `discovers_locally`), from the variables and the flag. The ranks and sizes must be set.
+absl::Status SetAddressAndSecret(const Variables& variables, absl::string_view rendezvous,
+                                 RankEnvironment* environment) {
   ASSIGN_OR_RETURN(const Address address, ReadAddress(variables, rendezvous));
   if (!address.host.empty()) environment->master_host = address.host;
   if (address.port != 0) environment->master_port = address.port;
@@ -320,7 +324,7 @@ absl::StatusOr<RankEnvironment> ReadRankEnvironment(const EnvironmentLookup& loo
         "--rendezvous=", rendezvous, " is set, and the rank of this process is not:",
         " start it by tools/launch, torchrun, srun or mpirun, or set RANK and ", "WORLD_SIZE"));
   }
-  RETURN_IF_ERROR(ChooseAddress(variables, rendezvous, &environment));
+  RETURN_IF_ERROR(SetAddressAndSecret(variables, rendezvous, &environment));
   return environment;
 }
 

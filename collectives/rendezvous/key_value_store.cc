@@ -59,11 +59,11 @@ absl::Status KeyValueStore::Set(const std::string& key, const std::string& value
   bytes_ = all_bytes;
   values_[key] = value;
   for (auto next = waits_.begin(); next != waits_.end();) {
-    const auto each = next++;
-    auto& [rank, wait] = *each;
+    const auto current = next++;  // erasing it does not invalidate `next`
+    auto& [rank, wait] = *current;
     if (wait.keys[wait.present] != key || !Advance(wait)) continue;
     answers->push_back({rank, ValuesOf(wait)});
-    waits_.erase(each);
+    waits_.erase(current);
   }
   return absl::OkStatus();
 }
@@ -138,8 +138,8 @@ Deadline KeyValueStore::next_expiry() const {
 }
 
 void KeyValueStore::Expire(Deadline now, std::vector<Answer>* answers) {
-  std::erase_if(waits_, [&](const auto& each) {
-    const auto& [rank, wait] = each;
+  std::erase_if(waits_, [&](const auto& rank_and_wait) {
+    const auto& [rank, wait] = rank_and_wait;
     if (wait.deadline > now) return false;
     answers->push_back({rank, ErrorOf(wait, absl::DeadlineExceededError("timed out"))});
     return true;

@@ -42,17 +42,20 @@ class KeyValueStore {
  private:
   struct Wait {
     std::vector<std::string> keys;
-    size_t present = 0;  // so many of the first keys have values
+    size_t present = 0;  // the number of leading keys that are known to have values
     Deadline deadline;
   };
 
+  // Sets a value, and answers the waits of which it was the last value missing.
   absl::Status Set(const std::string& key, const std::string& value, std::vector<Answer>* answers);
+  // Answers a wait at once if its values are there or cannot come, else stores it.
   void StartWait(int rank, const WaitRequest& request, Deadline now, std::vector<Answer>* answers);
   absl::Status CheckWait(int rank, const WaitRequest& request) const;
-  // Returns whether all keys of a wait have values now.
+  // Updates `present`. Returns whether all keys of the wait have values now.
   bool Advance(Wait& wait) const;
+  // Returns the answer to a wait whose keys all have values.
   StoreResponse ValuesOf(const Wait& wait) const;
-  // An answer with an error, and the keys that have no value.
+  // Returns an answer with an error, and the keys that have no value.
   StoreResponse ErrorOf(const Wait& wait, const absl::Status& status) const;
 
   absl::flat_hash_map<std::string, std::string> values_;  // only added to
@@ -64,7 +67,7 @@ class KeyValueStore {
 // ResourceExhausted if a value is longer than kMaxValueBytes.
 absl::Status CheckValue(absl::string_view key, absl::string_view value);
 
-// An answer with `status`.
+// Returns an answer with `status`.
 StoreResponse ResponseOf(const absl::Status& status);
 
 }  // namespace tessera::comm

@@ -57,12 +57,13 @@ std::optional<uid_t> UserOfPeer(const FileDescriptor& socket) {
   return peer.uid;
 }
 
-bool Connects(const FileDescriptor& socket, const SocketName& name) {
+// Connects a socket to a name; returns whether that succeeded.
+bool Connect(const FileDescriptor& socket, const SocketName& name) {
   return connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) == 0;
 }
 
-// The error if the name of a job belongs to another user, who can keep ranks from finding each
-// other there, but not learn anything.
+// Returns the error if the name of a job belongs to another user, who can keep ranks from finding
+// each other there, but not learn anything.
 absl::Status HeldByAnotherUser(absl::string_view job, absl::string_view holder) {
   return absl::PermissionDeniedError(
       absl::StrCat(holder, " holds the name under which ranks of the job '", job,
@@ -73,7 +74,7 @@ absl::Status HeldByAnotherUser(absl::string_view job, absl::string_view holder) 
 // Returns the error for a name that is bound already.
 absl::Status NameInUse(absl::string_view job, const SocketName& name) {
   ASSIGN_OR_RETURN(const FileDescriptor socket, UnixSocket());
-  if (Connects(socket, name)) {
+  if (Connect(socket, name)) {
     const std::optional<uid_t> user = UserOfPeer(socket);
     if (user.has_value() && *user != getuid()) return HeldByAnotherUser(job, FormatUser(*user));
   } else if (errno == ECONNREFUSED) {
@@ -130,7 +131,7 @@ void AnswerLocalRanks(const FileDescriptor& discovery, int port, absl::string_vi
 absl::StatusOr<StoreAddress> DiscoverRankZero(absl::string_view job, Deadline deadline) {
   const SocketName name = NameOf(job);
   ASSIGN_OR_RETURN(const FileDescriptor socket, UnixSocket());
-  if (!Connects(socket, name)) {
+  if (!Connect(socket, name)) {
     return absl::UnavailableError(
         absl::StrCat("rank 0 of the job '", job, "' is not on this host"));
   }

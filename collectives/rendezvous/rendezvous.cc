@@ -46,9 +46,9 @@ std::vector<std::string> AddressesToListenAt(const std::string& interface,
   add("127.0.0.1");
   // Other ranks connect to this name. On its own host it may be another loopback address, as
   // 127.0.1.1 is on Debian.
-  for (const SocketAddress& each :
+  for (const SocketAddress& resolved :
        ResolveHost(master_host, 0).value_or(std::vector<SocketAddress>())) {
-    if (IsOfThisHost(each.host())) add(each.host());
+    if (IsOfThisHost(resolved.host())) add(resolved.host());
   }
   return hosts;
 }

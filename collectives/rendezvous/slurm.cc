@@ -21,6 +21,7 @@ bool IsNumber(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
 
+// Returns whether a text has only characters that the name of a host may have.
 bool IsHostText(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
@@ -55,7 +56,7 @@ absl::StatusOr<std::string> FirstSlurmHost(absl::string_view node_list) {
 
 absl::StatusOr<int64_t> SlurmTasksOfNode(absl::string_view tasks_per_node, int64_t node) {
   const absl::Status malformed = Malformed(tasks_per_node, "4(x3),2");
-  int64_t next = 0;  // node of the next part
+  int64_t first_node = 0;  // of the next part
   for (absl::string_view part : absl::StrSplit(tasks_per_node, ',')) {
     const std::pair<absl::string_view, absl::string_view> halves =
         absl::StrSplit(part, absl::MaxSplits("(x", 1));
@@ -68,8 +69,8 @@ absl::StatusOr<int64_t> SlurmTasksOfNode(absl::string_view tasks_per_node, int64
          !absl::SimpleAtoi(times_text, &times))) {
       return malformed;
     }
-    if (node - next < times) return tasks;
-    next += times;
+    if (node - first_node < times) return tasks;
+    first_node += times;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", tasks_per_node, "' has no node ", node, ", counted from 0"));

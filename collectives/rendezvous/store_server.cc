@@ -65,15 +65,15 @@ bool StoreServer::WaitUntilAllLeft(std::chrono::milliseconds timeout) {
 
 void StoreServer::Run() {
   while (!stopping_) {
-    Poll();
+    WaitForEvents();
     std::vector<KeyValueStore::Answer> answers;
     store_.Expire(Clock::now(), &answers);
-    SendAnswers(answers);
+    QueueAnswers(answers);
     FlushAll();
   }
 }
 
-void StoreServer::Poll() {
+void StoreServer::WaitForEvents() {
   std::vector<pollfd> events = {{wake_.get(), POLLIN, 0}, {local_discovery_.get(), POLLIN, 0}};
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) {
@@ -166,7 +166,7 @@ void StoreServer::HandleRequest(int rank, const StoreRequest& request) {
   } else {
     store_.Handle(rank, request, Clock::now(), &answers);
   }
-  SendAnswers(answers);
+  QueueAnswers(answers);
 }
 
 void StoreServer::SetState(int rank, RankState state) {
@@ -183,10 +183,10 @@ void StoreServer::LoseRank(int rank, const std::string& why) {
   std::vector<KeyValueStore::Answer> answers;
   store_.FailWaits(absl::UnavailableError(absl::StrCat("rank ", rank, " was lost: ", why)),
                    &answers);
-  SendAnswers(answers);
+  QueueAnswers(answers);
 }
 
-void StoreServer::SendAnswers(const std::vector<KeyValueStore::Answer>& answers) {
+void StoreServer::QueueAnswers(const std::vector<KeyValueStore::Answer>& answers) {
   for (const KeyValueStore::Answer& answer : answers) {
     if (connections_[answer.rank] != nullptr) connections_[answer.rank]->Queue(answer.response);
   }

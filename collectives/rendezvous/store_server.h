@@ -60,19 +60,24 @@ class StoreServer {
 
   // All that follows runs on the thread of the store.
   void Run();
-  // Waits for events and handles them.
-  void Poll();
+  // Waits until a connection is ready or a wait expires, and handles what has arrived.
+  void WaitForEvents();
+  // Marks a rank as connected; an error if it may not connect.
   absl::Status Admit(const RankClaim& claim);
+  // Closes the listening sockets once every rank has connected.
   void StopListeningIfComplete();
+  // Receives and handles a rank's requests. Drops the rank if its connection has ended.
   void ReadFrom(int rank);
   // Drops a rank because of a message that is malformed, or was changed on the way.
   void DropForMessage(int rank, const absl::Status& why);
   void HandleRequest(int rank, const StoreRequest& request);
   void SetState(int rank, RankState state);
-  // Marks a rank as lost, and ends the waits of the others.
+  // Marks a rank as lost, and ends the waits of the others. Does nothing if it has left.
   void LoseRank(int rank, const std::string& why);
+  // Closes a rank's connection, and marks it as lost unless it has left.
   void Drop(int rank, const std::string& why);
-  void SendAnswers(const std::vector<KeyValueStore::Answer>& answers);
+  // Queues answers; FlushAll sends them.
+  void QueueAnswers(const std::vector<KeyValueStore::Answer>& answers);
   void FlushAll();
 
   const int size_;

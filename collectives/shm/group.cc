@@ -200,15 +200,15 @@ bool Group::AdvanceSend(int peer) {
     return true;
   }
   if (taken + kSlots <= messages.slots) return false;
-  const int64_t now = direct ? 0 : std::min(kSlotBytes, bytes - messages.position);
-  Fill(request, Bytes(request.input, messages.position), now, messages.slots,
+  const int64_t piece_bytes = direct ? 0 : std::min(kSlotBytes, bytes - messages.position);
+  Fill(request, Bytes(request.input, messages.position), piece_bytes, messages.slots,
        Mine().pair(peer).slots[messages.slots % kSlots]);
   ++messages.slots;
   if (messages.position == 0) {
     CountSent(Operation::kSend, bytes);
     if (!direct && !IsSmall(request)) CountStaged(Operation::kSend, bytes);
   }
-  messages.position += now;
+  messages.position += piece_bytes;
   if (direct) messages.is_posted = true;
   if (!direct && messages.position == bytes) complete();
   Ring(peer);
@@ -230,11 +230,12 @@ bool Group::AdvanceReceive(int peer) {
   const bool direct = !IsSmall(request) && sent.input >= 0;
   const char* const from =
       direct ? memory_->Find(ranks_[peer], sent.input) + messages.position : slot.data;
-  const int64_t now = std::min(direct ? kPieceBytes : kSlotBytes, bytes - messages.position);
-  Copy(Bytes(request.output, messages.position), from, now);
+  const int64_t piece_bytes =
+      std::min(direct ? kPieceBytes : kSlotBytes, bytes - messages.position);
+  Copy(Bytes(request.output, messages.position), from, piece_bytes);
   // A sender that has failed may have changed the data during the copy.
   if (direct && members_[peer]->failure.load() != FailureState::kNone) return false;
-  messages.position += now;
+  messages.position += piece_bytes;
   if (!direct || messages.position == bytes) {
     Mine().pair(peer).taken.store(++messages.slots);
     Ring(peer);
@@ -317,7 +318,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
                                                                Contents /*contents*/) {
   SplitMembers members = MembersOf(colors, rank());
   ASSIGN_OR_RETURN(SharedMemory::Segments all,
-                   SharedMemory::Share(Member::Bytes(static_cast<int>(members.ranks.size())),
+                   SharedMemory::Share(Member::SegmentBytes(static_cast<int>(members.ranks.size())),
                                        ExchangeOver(this), name));
   if (colors[rank()] < 0) return nullptr;
   std::vector<int> ranks;

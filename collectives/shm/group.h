@@ -45,9 +45,10 @@ struct alignas(64) Slot {
   alignas(64) char data[kSlotBytes];
 };
 
-// The messages from one rank to another.
+// The memory by which two ranks exchange messages, as far as its owner writes it: the messages to
+// the peer, and how many of the peer's messages it has taken.
 struct alignas(64) Pair {
-  std::atomic<uint64_t> taken;  // messages to the owner that the owner has taken
+  std::atomic<uint64_t> taken;  // slots of the peer's messages that the owner has taken
   Slot slots[kSlots];           // messages from the owner
 };
 
@@ -69,8 +70,10 @@ struct Member {
   Slot slots[kSlots];
   alignas(4096) char staging[2][kStagingBytes];
 
+  // Returns the owner's Pair for the messages to and from `rank`.
   Pair& pair(int rank) { return reinterpret_cast<Pair*>(this + 1)[rank]; }
-  static int64_t Bytes(int ranks) {
+  // Returns the size of the segment of a Member and its Pairs in a group of `ranks` ranks.
+  static int64_t SegmentBytes(int ranks) {
     return static_cast<int64_t>(sizeof(Member) + ranks * sizeof(Pair));
   }
 };
@@ -131,15 +134,20 @@ class Group : public QueuedGroup {
     bool is_posted = false;  // first message: its data's location is posted
   };
 
+  // Advance the first operation of a channel by one step. Return whether anything advanced.
   bool AdvanceCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AdvanceSend(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AdvanceReceive(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first two steps of a collective. Post writes the request into this rank's slot, once that
+  // is free. Agree compares all ranks' requests once they are posted, fails the group if they
+  // differ, and chooses the algorithm.
   bool Post() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasSlotFor(uint64_t number) const;
+  // Return whether a rank has posted the first collective, or ended its phase.
   bool HasPosted(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasEndedPhase(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Return whether all ranks have posted the first collective, or ended its phase.
+  // The same for all ranks.
   bool HaveAllPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HaveAllEndedPhase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -148,10 +156,12 @@ class Group : public QueuedGroup {
   bool HasFailedMember() const;
   void WaitForWriters() const;
 
+  // Runs the next step of an agreed collective, by its algorithm.
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunEager() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next StepDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next StepStaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sets buffers_ to those of all ranks' posted requests.
   void FindBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Each processes one piece and returns whether there is more.
   bool ReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -162,8 +172,11 @@ class Group : public QueuedGroup {
   struct Round {
     int64_t begin, count;
   };
-  char* Area(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns a rank's staging area for the current round.
+  char* StagingArea(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Part PartInRound(const Request& request, const Round& round, int rank);
+  // The steps of a round: copies this rank's input to its area, reduces its part of all areas (of
+  // an all-reduce), and copies the output from the areas.
   void StageIn(const Request& request, const Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReduceStaged(const Request& request, const Round& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -172,6 +185,7 @@ class Group : public QueuedGroup {
   // Fills a slot for peers to read: the request, and the data if it is small.
   void Fill(const Request& request, const void* data, int64_t bytes, uint64_t number, Slot& slot);
   Member& Mine() const { return *members_[rank()]; }
+  // Wake a peer, or all of them, after a change that they may be waiting for.
   // Returns a rank's slot for the first collective.
   Slot& SlotOf(int rank) const { return members_[rank]->slots[Done(0) % kSlots]; }
   void Ring(int rank) const { memory_->Ring(ranks_[rank]); }

@@ -120,11 +120,11 @@ bool Group::ReduceDirect() {
   const int64_t size = SizeOf(request.dtype);
   const Part own = PartOf(request.count, request.part, rank());
   int64_t& position = collective_.position;
-  const int64_t now = std::min(kPieceBytes / size, own.size - position);
+  const int64_t count = std::min(kPieceBytes / size, own.size - position);
   for (int r = 0; r < this->size(); ++r)
     inputs_[r] = buffers_[r].input + (own.begin + position) * size;
-  if (now > 0) ReduceOwnPart(request, inputs_, position, now, IsNonTemporal(request));
-  position += now;
+  if (count > 0) ReduceOwnPart(request, inputs_, position, count, IsNonTemporal(request));
+  position += count;
   return position < own.size;
 }
 
@@ -136,7 +136,7 @@ bool Group::AllReduceDirect() {
   const int64_t size = SizeOf(request.dtype);
   const Part own = PartOf(request.count, AllReducePart(request.count, this->size()), rank());
   int64_t& position = collective_.position;
-  const int64_t now = std::min(kPieceBytes / size, own.size - position);
+  const int64_t count = std::min(kPieceBytes / size, own.size - position);
   const int64_t offset = (own.begin + position) * size;
   for (int r = 0; r < this->size(); ++r) {
     inputs_[r] = buffers_[r].input + offset;
@@ -144,11 +144,11 @@ bool Group::AllReduceDirect() {
   }
   Mine().is_writing.store(1);
   const bool may_write = !HasFailedMember();
-  if (now > 0 && may_write) {
-    Reduce(inputs_, outputs_, now, request.dtype, request.reduction, IsNonTemporal(request));
+  if (count > 0 && may_write) {
+    Reduce(inputs_, outputs_, count, request.dtype, request.reduction, IsNonTemporal(request));
   }
   Mine().is_writing.store(0, std::memory_order_release);
-  position += now;
+  position += count;
   return position < own.size;
 }
 
@@ -159,35 +159,35 @@ bool Group::CopyDirect() {
   char* const output = static_cast<char*>(request.output);
   int64_t& position = collective_.position;
   if (request.operation == Operation::kBroadcast) {
-    const int64_t now = std::min(kPieceBytes / size, request.count - position);
+    const int64_t count = std::min(kPieceBytes / size, request.count - position);
     CopyOut(request, output + position * size, buffers_[request.peer].input + position * size,
-            now * size);
-    position += now;
+            count * size);
+    position += count;
     return position < request.count;
   }
   // Reads from one rank after another, beginning with the next rank, so that not all read the same
   // memory.
   const int from = static_cast<int>((rank() + 1 + position / request.part) % this->size());
   const Part part = PartOf(request.count, request.part, from);
-  int64_t at = position % request.part;
+  int64_t offset = position % request.part;
   int64_t end = part.size;
   if (from == rank() && request.unread.size > 0) {
     const int64_t unread = request.unread.begin - part.begin;
-    if (at == unread) {
-      at += request.unread.size;
+    if (offset == unread) {
+      offset += request.unread.size;
       position += request.unread.size;
-    } else if (at < unread) {
+    } else if (offset < unread) {
       end = unread;
     }
   }
-  const int64_t now = std::min(kPieceBytes / size, end - at);
-  if (now > 0) {
+  const int64_t count = std::min(kPieceBytes / size, end - offset);
+  if (count > 0) {
     const int64_t theirs = request.operation == Operation::kAllToAll ? rank() * request.part : 0;
-    CopyOut(request, output + (part.begin + at) * size, buffers_[from].input + (theirs + at) * size,
-            now * size);
+    CopyOut(request, output + (part.begin + offset) * size,
+            buffers_[from].input + (theirs + offset) * size, count * size);
   }
   // `position` counts full parts, but a part may be shorter.
-  position += now > 0 && at + now < part.size ? now : request.part - at;
+  position += count > 0 && offset + count < part.size ? count : request.part - offset;
   return position < request.part * this->size();
 }
 
@@ -220,7 +220,7 @@ Group::Next Group::StepStaged() {
   return collective_.position < end ? Next::kStep : Next::kEnd;
 }
 
-char* Group::Area(int rank) const { return members_[rank]->staging[staging_rounds_ % 2]; }
+char* Group::StagingArea(int rank) const { return members_[rank]->staging[staging_rounds_ % 2]; }
 
 // Returns the elements of a round that are in a rank's part; possibly none.
 Part Group::PartInRound(const Request& request, const Round& round, int rank) {
@@ -232,7 +232,7 @@ Part Group::PartInRound(const Request& request, const Round& round, int rank) {
 void Group::StageIn(const Request& request, const Round& round) {
   const int64_t size = SizeOf(request.dtype);
   const char* const input = static_cast<const char*>(request.input);
-  char* const area = Area(rank());
+  char* const area = StagingArea(rank());
   if (HasPartForEach(request)) {
     const int64_t stride = StagedElements(request, this->size()) * size;
     for (int r = 0; r < this->size(); ++r) {
@@ -249,7 +249,7 @@ void Group::StageIn(const Request& request, const Round& round) {
 void Group::ReduceStaged(const Request& request, const Round& round) {
   const Part own = PartOf(round.count, AllReducePart(round.count, size()), rank());
   for (int r = 0; r < size(); ++r) {
-    outputs_[r] = Area(r) + own.begin * SizeOf(request.dtype);
+    outputs_[r] = StagingArea(r) + own.begin * SizeOf(request.dtype);
     inputs_[r] = outputs_[r];
   }
   if (own.size > 0) Reduce(inputs_, outputs_, own.size, request.dtype, request.reduction);
@@ -261,13 +261,13 @@ void Group::StageOut(const Request& request, const Round& round) {
   char* const output = static_cast<char*>(request.output);
   switch (request.operation) {
     case Operation::kAllReduce:
-      CopyOut(request, output + round.begin * size, Area(rank()), round.count * size);
+      CopyOut(request, output + round.begin * size, StagingArea(rank()), round.count * size);
       break;
     case Operation::kBroadcast:
-      CopyOut(request, output + round.begin * size, Area(request.peer), round.count * size);
+      CopyOut(request, output + round.begin * size, StagingArea(request.peer), round.count * size);
       break;
     case Operation::kReduceScatter: {
-      for (int r = 0; r < this->size(); ++r) inputs_[r] = Area(r) + rank() * stride;
+      for (int r = 0; r < this->size(); ++r) inputs_[r] = StagingArea(r) + rank() * stride;
       const int64_t count = PartInRound(request, round, rank()).size;
       if (count > 0) ReduceOwnPart(request, inputs_, round.begin, count, IsNonTemporal(request));
       break;
@@ -279,7 +279,7 @@ void Group::StageOut(const Request& request, const Round& round) {
         const int64_t at = request.operation == Operation::kAllToAll ? rank() * stride : 0;
         char* const to = output + part.begin * size;
         if (to - round.begin * size == request.input) continue;
-        CopyOut(request, to, Area(r) + at, part.size * size);
+        CopyOut(request, to, StagingArea(r) + at, part.size * size);
       }
       break;
     default:

@@ -52,15 +52,15 @@ absl::Status Reserve(int descriptor, int64_t bytes) {
   for (int64_t begin = 0; begin < bytes;) {
     const int64_t available = AvailableMemory();
     const bool lacks = available > 0 && bytes - begin > available;
-    const int64_t now = std::min(piece, bytes - begin);
-    const int error = lacks ? ENOMEM : posix_fallocate(descriptor, begin, now);
+    const int64_t reserved = std::min(piece, bytes - begin);
+    const int error = lacks ? ENOMEM : posix_fallocate(descriptor, begin, reserved);
     if (error == EINTR) {
       piece = std::max(kPageBytes, piece / 2);
     } else if (error != 0) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "there are no ", bytes, " bytes of shared memory (", std::strerror(error), ")"));
     } else {
-      begin += now;
+      begin += reserved;
     }
   }
   return absl::OkStatus();

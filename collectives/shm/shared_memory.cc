@@ -25,7 +25,7 @@ constexpr int64_t kPageBytes = 4096;
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// "process descriptor bytes", or "error: ..."
+// Returns "PROCESS DESCRIPTOR BYTES" of a segment, or "error: ...", for OpenFromText on a peer.
 std::string ToText(const absl::StatusOr<std::shared_ptr<const Segment>>& segment) {
   if (!segment.ok()) return absl::StrCat("error: ", segment.status().message());
   const SegmentAddress& address = (*segment)->address();
@@ -46,8 +46,8 @@ absl::StatusOr<std::shared_ptr<const Segment>> OpenFromText(absl::string_view te
   return Segment::Open(address);
 }
 
-// Opens the segments of all ranks; returns an error on all ranks if one of them cannot. Messages
-// name rank r by names[r], if there are names.
+// Opens the segments of all ranks. Collective: if one rank cannot, all ranks get its error.
+// Messages name rank r by names[r], if there are names.
 absl::StatusOr<SharedMemory::Segments> OpenAll(
     const absl::StatusOr<std::shared_ptr<const Segment>>& mine, const Exchange& exchange,
     absl::string_view key, absl::Span<const int> names = {}) {
@@ -66,8 +66,8 @@ absl::StatusOr<SharedMemory::Segments> OpenAll(
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,
                    exchange(absl::StrCat(key, "/opened"), failure));
-  for (const std::string& each : failures) {
-    if (!each.empty()) return absl::ResourceExhaustedError(each);
+  for (const std::string& rank_failure : failures) {
+    if (!rank_failure.empty()) return absl::ResourceExhaustedError(rank_failure);
   }
   return segments;
 }
@@ -80,8 +80,8 @@ void CloseDescriptors(const SharedMemory::Segments& segments) {
 
 // A futex in shared memory, initially zero, on which a rank sleeps.
 struct alignas(64) SharedMemory::Doorbell {
-  std::atomic<uint32_t> rings;
-  std::atomic<uint32_t> sleepers;
+  std::atomic<uint32_t> rings;     // the futex: raised by each ring while a thread sleeps
+  std::atomic<uint32_t> sleepers;  // threads between PrepareWait and the end of their wait
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
@@ -137,8 +137,8 @@ absl::Status SharedMemory::Free(char* data, const Exchange& exchange) {
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> indices,
                    exchange("memory/free", absl::StrCat(index)));
-  for (const std::string& each : indices) {
-    if (index >= 0 && each == indices[0]) continue;
+  for (const std::string& rank_index : indices) {
+    if (index >= 0 && rank_index == indices[0]) continue;
     return absl::InvalidArgumentError(
         "the ranks do not free the memory of one call of Allocate, or it was freed before");
   }
@@ -172,6 +172,10 @@ SharedMemory::Doorbell& SharedMemory::BellOf(int rank) const {
   return *reinterpret_cast<Doorbell*>(control_[rank]->data());
 }
 
+// With PrepareWait, an eventcount. The sleeper counts itself and reads `rings`, and only then looks
+// for work; the waker stores its change, and only then reads `sleepers`. In the one total order of
+// these accesses (sequential consistency), either the waker finds the sleeper and raises `rings`,
+// or the change comes first and the sleeper finds it.
 void SharedMemory::Ring(int rank) const {
   Doorbell& bell = BellOf(rank);
   if (bell.sleepers.load() == 0) return;
@@ -179,19 +183,21 @@ void SharedMemory::Ring(int rank) const {
   syscall(SYS_futex, &bell.rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void SharedMemory::Arm(bool /*in_background*/) {
+void SharedMemory::PrepareWait(bool /*in_background*/) {
   Doorbell& bell = BellOf(rank_);
   bell.sleepers.fetch_add(1);
   rings_seen_ = bell.rings.load();
 }
 
-void SharedMemory::Sleep(std::chrono::nanoseconds at_most) {
+void SharedMemory::CommitWait(std::chrono::nanoseconds at_most) {
   constexpr int64_t kSecond = 1'000'000'000;
   const timespec time = {static_cast<time_t>(at_most.count() / kSecond),
                          static_cast<decltype(timespec::tv_nsec)>(at_most.count() % kSecond)};
+  // Returns at once if `rings` has been raised since PrepareWait.
   syscall(SYS_futex, &BellOf(rank_).rings, FUTEX_WAIT, rings_seen_, &time, nullptr, 0);
+  BellOf(rank_).sleepers.fetch_sub(1);
 }
 
-void SharedMemory::Disarm() { BellOf(rank_).sleepers.fetch_sub(1); }
+void SharedMemory::CancelWait() { BellOf(rank_).sleepers.fetch_sub(1); }
 
 }  // namespace tessera::comm::shm

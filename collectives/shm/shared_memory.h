@@ -29,7 +29,7 @@ struct SharedMemoryOptions {
   std::vector<int> job_ranks = {};
 };
 
-// Is the event source of the host's engine: a rank sleeps on its doorbell.
+// It is the event source of the backend's engine: a rank sleeps on its doorbell.
 class SharedMemory : public EventSource {
  public:
   using Segments = std::vector<std::shared_ptr<const Segment>>;  // by rank of the host
@@ -53,6 +53,7 @@ class SharedMemory : public EventSource {
   // Returns the location of `data`, by which peers can Find it; -1 if it is not in memory of
   // Allocate.
   int64_t Locate(const void* data, int64_t bytes) const;
+  // Returns the address in this process of what Locate returned `location` for on `rank`.
   char* Find(int rank, int64_t location) const;
 
   // Wakes a rank that sleeps. Called after a change that it may be waiting for; the change must
@@ -65,9 +66,9 @@ class SharedMemory : public EventSource {
     return options_.job_ranks.empty() ? rank : options_.job_ranks[rank];
   }
 
-  void Arm(bool in_background) override;
-  void Sleep(std::chrono::nanoseconds at_most) override;
-  void Disarm() override;
+  void PrepareWait(bool in_background) override;
+  void CommitWait(std::chrono::nanoseconds at_most) override;
+  void CancelWait() override;
   void Wake() override { Ring(rank_); }
 
  private:

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/fake/fake.h"
+#include "collectives/shm/backend.h"
 #include "collectives/shm/group.h"
-#include "collectives/shm/host.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/failures.h"
 #include "collectives/testing/ranks.h"
@@ -32,12 +32,12 @@ TEST(ShmProcessesTest, EveryOperation) {
   for (const int ranks : {2, 3}) {
     const auto results =
         RunProcesses(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
-          ASSIGN_OR_RETURN(const auto host, Host::Create(rank, ranks, exchange, {}));
-          ASSIGN_OR_RETURN(const auto world, host->World());
+          ASSIGN_OR_RETURN(const auto backend, Backend::Create(rank, ranks, exchange, {}));
+          ASSIGN_OR_RETURN(const auto world, backend->World());
           ConformanceOptions options;
           options.sizes = {0, 1, 1001};
           RETURN_IF_ERROR(CheckOperations(*world, options));
-          ASSIGN_OR_RETURN(options.shared, host->Allocate(*world, 1 << 21));
+          ASSIGN_OR_RETURN(options.shared, backend->Allocate(*world, 1 << 21));
           return CheckOperations(*world, options);
         });
     for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
@@ -51,15 +51,16 @@ void ExpectNoticed(const Use& use, bool shared, int signal, double timeout, doub
   const auto results = RunWithVictim(
       use, {.ranks = kRanks, .victim = kVictim, .signal = signal, .at_most_seconds = at_most},
       [&](int rank, const Exchange& exchange) -> absl::StatusOr<TestRank> {
-        HostOptions options;
+        BackendOptions options;
         options.timeout_seconds = timeout;
-        ASSIGN_OR_RETURN(std::shared_ptr<Host> host, Host::Create(rank, kRanks, exchange, options));
+        ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend,
+                         Backend::Create(rank, kRanks, exchange, options));
         TestRank self;
-        ASSIGN_OR_RETURN(self.world, host->World());
+        ASSIGN_OR_RETURN(self.world, backend->World());
         if (shared) {
-          ASSIGN_OR_RETURN(self.data, host->Allocate(*self.world, 4 << 20));
+          ASSIGN_OR_RETURN(self.data, backend->Allocate(*self.world, 4 << 20));
         }
-        self.backend = host;
+        self.backend = backend;
         return self;
       });
   EXPECT_EQ(results[kVictim].message(), "signal 9");
@@ -90,8 +91,8 @@ TEST(ShmFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
 TEST(ShmFailuresTest, ARankThatHasLeftIsReportedAsSuch) {
   const auto results =
       RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
-        ASSIGN_OR_RETURN(const auto host, Host::Create(rank, kRanks, exchange, {}));
-        ASSIGN_OR_RETURN(const auto world, host->World());
+        ASSIGN_OR_RETURN(const auto backend, Backend::Create(rank, kRanks, exchange, {}));
+        ASSIGN_OR_RETURN(const auto world, backend->World());
         RETURN_IF_ERROR(world->Wait(world->Barrier()));
         return rank == kVictim ? absl::OkStatus() : world->Wait(world->Barrier());
       });
@@ -118,7 +119,8 @@ TEST(ShmFailuresTest, ARankThatReadsAFailedRanksBufferGetsAnError) {
     SCOPED_TRACE(Describe(each));
     const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
       ASSIGN_OR_RETURN(const auto memory, SharedMemory::Create(rank, exchange, {}));
-      ASSIGN_OR_RETURN(auto members, SharedMemory::Share(Member::Bytes(2), exchange, "members"));
+      ASSIGN_OR_RETURN(auto members,
+                       SharedMemory::Share(Member::SegmentBytes(2), exchange, "members"));
       ASSIGN_OR_RETURN(char* const input, memory->Allocate(kCount * 4, exchange));
       ASSIGN_OR_RETURN(char* const output, memory->Allocate(kCount * 4, exchange));
       ProgressEngine engine(memory.get(), {.has_thread = false});

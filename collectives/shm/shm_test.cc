@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/fake/fake.h"
-#include "collectives/shm/host.h"
+#include "collectives/shm/backend.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
@@ -27,17 +27,17 @@ constexpr int64_t kArena = 4 << 20;
 
 // A rank's world, and memory that it shares.
 struct Rank {
-  std::unique_ptr<Host> host;
+  std::unique_ptr<Backend> backend;
   std::unique_ptr<Communicator> world;
   char* arena = nullptr;
 };
 
 absl::StatusOr<Rank> MakeRank(int rank, int ranks, const Exchange& exchange,
-                              const HostOptions& options = {}) {
+                              const BackendOptions& options = {}) {
   Rank result;
-  ASSIGN_OR_RETURN(result.host, Host::Create(rank, ranks, exchange, options));
-  ASSIGN_OR_RETURN(result.world, result.host->World());
-  ASSIGN_OR_RETURN(result.arena, result.host->Allocate(*result.world, kArena));
+  ASSIGN_OR_RETURN(result.backend, Backend::Create(rank, ranks, exchange, options));
+  ASSIGN_OR_RETURN(result.world, result.backend->World());
+  ASSIGN_OR_RETURN(result.arena, result.backend->Allocate(*result.world, kArena));
   return result;
 }
 
@@ -134,7 +134,7 @@ TEST(ShmErrorsTest, AnInvalidRequestIsReportedOnAllRanks) {
 
 TEST(ShmErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
   const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
-    HostOptions options;
+    BackendOptions options;
     options.timeout_seconds = 0.3;
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange, options));
     if (rank == 2) return absl::OkStatus();  // and issues nothing
@@ -207,7 +207,7 @@ TEST(ShmTrafficTest, BytesAreThoseOfTheFormulas) {
 TEST(ShmErrorsTest, MemoryThatIsNotThereIsAnErrorOnAllRanks) {
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
-    const auto memory = self.host->Allocate(*self.world, rank == 1 ? int64_t{1} << 55 : 4096);
+    const auto memory = self.backend->Allocate(*self.world, rank == 1 ? int64_t{1} << 55 : 4096);
     // The group is still usable.
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     return memory.status();

@@ -110,16 +110,21 @@ class Connector {
   };
 
   absl::Status Listen(const SocketAddress& local);
+  // Sets the Remote of a rank from the text that it has sent.
   absl::Status ParseRemote(int rank, absl::string_view text);
+  // Returns an error if a rank that connects to this one must not.
   absl::Status Admit(const RankClaim& claim) const;
   bool AreAllConnected() const;
+  // Starts to connect to the ranks before this one to which no attempt runs.
   void StartAttempts();
   void SetConnected(int rank, FileDescriptor socket, const SessionKeys& keys);
+  // Records that an attempt failed, and when to try again.
   void SetFailed(int rank, const absl::Status& why);
-  // Waits for events, and handles them.
-  void Poll();
-  // Returns true when the attempt has ended.
+  // Waits until a connection can advance, or for kRetryAfter, and advances those that can.
+  void WaitForEvents();
+  // Continues an attempt as far as possible without waiting. Returns whether it has ended.
   bool Advance(Attempt& attempt);
+  // Returns the error that names the ranks that are not connected.
   absl::Status MissingRanks() const;
 
   const int rank_;
@@ -240,16 +245,16 @@ bool Connector::Advance(Attempt& attempt) {
                               RankClaim{rank_, static_cast<int>(remotes_.size())},
                               remote.address.text());
   }
-  const absl::StatusOr<bool> done = attempt.handshake->Advance(attempt.socket);
-  if (!done.ok()) {
-    SetFailed(attempt.to, done.status());
+  const absl::StatusOr<bool> is_proved = attempt.handshake->Advance(attempt.socket);
+  if (!is_proved.ok()) {
+    SetFailed(attempt.to, is_proved.status());
     return true;
   }
-  if (*done) SetConnected(attempt.to, std::move(attempt.socket), attempt.handshake->keys());
-  return *done;
+  if (*is_proved) SetConnected(attempt.to, std::move(attempt.socket), attempt.handshake->keys());
+  return *is_proved;
 }
 
-void Connector::Poll() {
+void Connector::WaitForEvents() {
   std::vector<pollfd> events;
   acceptor_->AppendEvents(&events);
   const size_t acceptor_events = events.size();
@@ -277,7 +282,7 @@ absl::Status Connector::ConnectAll() {
   while (!AreAllConnected()) {
     if (Clock::now() >= deadline) return MissingRanks();
     StartAttempts();
-    Poll();
+    WaitForEvents();
   }
   return absl::OkStatus();
 }

@@ -56,27 +56,27 @@ void Connection::SetDigest(Outgoing& message, uint64_t number) {
   message.has_digest = true;
 }
 
-void Connection::CloseChanged() {
+void Connection::CloseForWrongDigest() {
   is_closed_ = was_changed_ = true;
   why_closed_ = "wrong digest";
 }
 
 bool Connection::CheckDigest() {
   if (input_digest_->End() == digest_) return true;
-  CloseChanged();
+  CloseForWrongDigest();
   return false;
 }
 
 void Connection::Send(const Header& header, const char* data, int* pending) {
   if (pending != nullptr) ++*pending;
   if (output_broken_) return;
-  const bool at_once = output_.empty();
+  const bool is_idle = output_.empty();
   Outgoing& message = output_.emplace_back();
   message.header = header;
   message.data = data;
   message.bytes = header.bytes;
   message.pending = pending;
-  if (at_once) Flush();
+  if (is_idle) Flush();
   if (pending == nullptr && !output_.empty() && output_.back().bytes > 0) {
     Outgoing& rest = output_.back();
     rest.copy.assign(rest.data, rest.data + rest.bytes);
@@ -106,7 +106,7 @@ bool Connection::Write() {
   message.msg_iovlen = count;
   const ssize_t written = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (written >= 0) {
-    Written(written);
+    BytesWritten(written);
     return true;
   }
   if (errno == EINTR) return true;
@@ -118,7 +118,7 @@ bool Connection::Write() {
   return false;
 }
 
-void Connection::Written(int64_t bytes) {
+void Connection::BytesWritten(int64_t bytes) {
   while (!output_.empty()) {
     Outgoing& message = output_.front();
     const int64_t of_header = std::min(bytes, message.header_bytes);
@@ -136,7 +136,7 @@ void Connection::Written(int64_t bytes) {
   }
 }
 
-void Connection::Begin() {
+void Connection::BeginMessage() {
   address_ = nullptr;
   missing_ = header_.bytes;
   if (input_digest_.has_value()) {
@@ -144,46 +144,48 @@ void Connection::Begin() {
     input_digest_->Begin(received_++);
     input_digest_->Add(&header_, sizeof(header_));
     if (header_.coverage == 0 && !CheckDigest()) return;
-    if (header_.coverage != 0 && header_.coverage != CoverageOf(missing_)) return CloseChanged();
+    if (header_.coverage != 0 && header_.coverage != CoverageOf(missing_))
+      return CloseForWrongDigest();
   }
-  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(peer_, header_, &address_)) {
+  if (missing_ < 0 || missing_ > kPieceBytes ||
+      !receiver_->HeaderArrived(peer_, header_, &address_)) {
     const bool is_checked = !input_digest_.has_value() || header_.coverage == 0;
     Close(is_checked ? "sent a malformed message"
                      : "sent a malformed message, or its bytes were changed on the way");
   } else if (missing_ == 0) {
-    Received(nullptr, 0);
+    BytesReceived(nullptr, 0);
   }
 }
 
-void Connection::Received(const char* data, int64_t bytes) {
+void Connection::BytesReceived(const char* data, int64_t bytes) {
   const bool has_open_digest = input_digest_.has_value() && header_.coverage != 0;
   if (has_open_digest) input_digest_->Add(data, bytes);
   missing_ -= bytes;
   if (missing_ > 0 || (has_open_digest && !CheckDigest())) return;
-  receiver_->Arrived(peer_, header_);
+  receiver_->MessageArrived(peer_, header_);
 }
 
 void Connection::Parse(const char* data, int64_t bytes) {
   while (bytes > 0 && !is_closed_) {
     if (missing_ == 0) {
-      const int64_t now = std::min<int64_t>(bytes, sizeof(Header) - header_bytes_);
-      std::memcpy(reinterpret_cast<char*>(&header_) + header_bytes_, data, now);
-      header_bytes_ += now;
-      data += now;
-      bytes -= now;
+      const int64_t taken = std::min<int64_t>(bytes, sizeof(Header) - header_bytes_);
+      std::memcpy(reinterpret_cast<char*>(&header_) + header_bytes_, data, taken);
+      header_bytes_ += taken;
+      data += taken;
+      bytes -= taken;
       if (header_bytes_ < static_cast<int64_t>(sizeof(Header))) return;
       header_bytes_ = 0;
-      Begin();
+      BeginMessage();
       continue;
     }
-    const int64_t now = std::min(bytes, missing_);
+    const int64_t taken = std::min(bytes, missing_);
     if (address_ != nullptr) {
-      std::memcpy(address_, data, now);
-      address_ += now;
+      std::memcpy(address_, data, taken);
+      address_ += taken;
     }
-    Received(data, now);
-    data += now;
-    bytes -= now;
+    BytesReceived(data, taken);
+    data += taken;
+    bytes -= taken;
   }
 }
 
@@ -198,7 +200,7 @@ void Connection::SetLowWater(int64_t bytes) {
 
 // Closing a socket with unread bytes may lose what was sent last, which is the reason of the
 // failure.
-void Connection::Discard() {
+void Connection::DiscardInput() {
   ssize_t got = 0;
   do {
     got = recv(socket_.get(), input_.data(), kInputBytes, MSG_DONTWAIT);
@@ -209,7 +211,7 @@ void Connection::Discard() {
 }
 
 bool Connection::Read() {
-  if (was_changed_ && is_open_for_output()) Discard();
+  if (was_changed_ && is_open_for_output()) DiscardInput();
   SetLowWater(1);
   int64_t total = 0;
   while (!is_closed_ && total < kReadBytes) {
@@ -230,7 +232,7 @@ bool Connection::Read() {
     if (placed > 0) {
       const char* const data = address_;
       address_ += placed;
-      Received(data, placed);
+      BytesReceived(data, placed);
     }
     Parse(input_.data(), got - placed);
     // Stops after a read of buffered messages only: a request among them lets this rank send, and

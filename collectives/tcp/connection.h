@@ -4,7 +4,7 @@
 // With Integrity::kControl a message's digest covers its header, and the bytes that follow if
 // Header::coverage is not 0 in Send or if there are few; with kAll it covers all messages
 // completely. The header itself says what the digest covers, so only the sender decides. A message
-// with a wrong digest does not reach Receiver::Arrived and closes the connection.
+// with a wrong digest does not reach Receiver::MessageArrived and closes the connection.
 //
 // Thread safety: none.
 #ifndef TESSERA_COLLECTIVES_TCP_CONNECTION_H_
@@ -24,16 +24,18 @@
 
 namespace tessera::comm::tcp {
 
-// Receives messages. `from` is the rank in the network of the peer that sent one.
+// Interface that is notified of incoming messages. `from` is the rank in the network of the peer
+// that sent one.
 class Receiver {
  public:
   virtual ~Receiver() = default;
-  // Sets *address to the memory for the bytes that follow the header, or leaves it null to discard
-  // them. Returns false if the header is invalid. If the digest covers these bytes, it is checked
-  // later: the header may still turn out to have been changed on the way.
-  virtual bool Place(int from, const Header& header, char** address) = 0;
+  // Called when a header has arrived. Sets *address to the memory for the bytes that follow it, or
+  // leaves it null to discard them. Returns false if the header is invalid. If the digest covers
+  // these bytes, it is checked later: the header may still turn out to have been changed on the
+  // way.
+  virtual bool HeaderArrived(int from, const Header& header, char** address) = 0;
   // Called when the complete message has arrived.
-  virtual void Arrived(int from, const Header& header) = 0;
+  virtual void MessageArrived(int from, const Header& header) = 0;
 };
 
 // The same choice of digests at both ends. Without digests the keys may be empty.
@@ -95,20 +97,24 @@ class Connection {
 
   // Calls writev once. Returns false if the socket accepts no more.
   bool Write();
-  void Written(int64_t bytes);
+  // Removes the next `bytes` of output_, which the socket has accepted.
+  void BytesWritten(int64_t bytes);
   // Sets the digest of a message of which nothing has been written.
   void SetDigest(Outgoing& message, uint64_t number);
   void Close(std::string why);
   // Ends the digest of the incoming message; closes the connection and returns false if it is
   // wrong.
   bool CheckDigest();
-  void CloseChanged();
-  void Discard();
+  void CloseForWrongDigest();
+  // Reads and drops what has arrived, so that the peer still gets what this rank has sent.
+  void DiscardInput();
   // Parses incoming bytes. Those that are not part of a large message are first read into input_.
   void Parse(const char* data, int64_t bytes);
-  void Begin();
+  // Called when the incoming header is complete: checks it, and requests the address for its bytes.
+  void BeginMessage();
   // Called for the next bytes that follow the incoming header, once they are at their address.
-  void Received(const char* data, int64_t bytes);
+  void BytesReceived(const char* data, int64_t bytes);
+  // Makes the socket readable only once this many bytes have arrived (SO_RCVLOWAT).
   void SetLowWater(int64_t bytes);
 
   const FileDescriptor socket_;

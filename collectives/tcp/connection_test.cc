@@ -30,12 +30,12 @@ const SessionKeys kPeersKeys = {kKeys.receive, kKeys.send};
 // Keeps the data of the messages that have arrived.
 class Recorder : public Receiver {
  public:
-  bool Place(int /*from*/, const Header& header, char** address) override {
+  bool HeaderArrived(int /*from*/, const Header& header, char** address) override {
     data_.emplace_back(header.bytes, '\0');
     *address = data_.back().data();
     return true;
   }
-  void Arrived(int /*from*/, const Header& header) override {
+  void MessageArrived(int /*from*/, const Header& header) override {
     arrived_.push_back(absl::StrCat(header.number, ":", data_.back()));
   }
   const std::vector<std::string>& arrived() const { return arrived_; }

@@ -94,7 +94,7 @@ bool Group::AdvanceSend(int peer) {
   }
   if (!first.is_agreed) {
     const PeerRequest* const theirs = messages.requests.Find(Done(channel));
-    if (theirs == nullptr || !PairAgrees(request, peer, theirs->header)) return false;
+    if (theirs == nullptr || !MatchesOrFails(request, peer, theirs->header)) return false;
     first.is_agreed = true;
     messages.out = {Bytes(request.input, 0), bytes, bytes};
   }
@@ -117,14 +117,14 @@ bool Group::AdvanceReceive(int peer) {
     return true;
   }
   const PeerRequest* const theirs = messages.requests.Find(Done(channel));
-  if (theirs == nullptr || !PairAgrees(request, peer, theirs->header)) return false;
+  if (theirs == nullptr || !MatchesOrFails(request, peer, theirs->header)) return false;
   if (!messages.in.done()) return false;
   if (IsSmall(request)) Copy(request.output, theirs->data.data(), bytes);
   EndMessage(channel);
   return true;
 }
 
-bool Group::PairAgrees(const Request& request, int peer, const Header& theirs) {
+bool Group::MatchesOrFails(const Request& request, int peer, const Header& theirs) {
   const bool has_data = request.operation == Operation::kReceive && IsSmall(request);
   const int64_t bytes = has_data ? request.count * SizeOf(request.dtype) : 0;
   if (theirs.request.count == request.count && theirs.request.dtype == request.dtype &&

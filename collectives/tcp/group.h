@@ -67,9 +67,10 @@ class Group : public QueuedGroup, private Receiver {
   struct Outflow {
     const char* data = nullptr;
     int64_t bytes = 0;
-    int64_t allowed = 0;  // may be sent
-    int64_t sent = 0;     // to the connection
-    int pending = 0;      // pieces that are not written
+    int64_t allowed =
+        0;             // bytes that the peer, or the progress of the operation, allows to be sent
+    int64_t sent = 0;  // bytes passed to the connection
+    int pending = 0;   // pieces that the connection has not written
     bool done() const { return sent == bytes && pending == 0; }
   };
   struct Inflow {
@@ -102,40 +103,51 @@ class Group : public QueuedGroup, private Receiver {
   };
 
   // The network calls these two with the engine's mutex held.
-  bool Place(int from, const Header& header, char** address) override;
-  void Arrived(int from, const Header& header) override;
-  bool PlaceRequest(int from, const Header& header, char** address)
+  bool HeaderArrived(int from, const Header& header, char** address) override;
+  void MessageArrived(int from, const Header& header) override;
+  bool RequestHeaderArrived(int from, const Header& header, char** address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool PlaceData(int from, const Header& header, char** address)
+  bool DataHeaderArrived(int from, const Header& header, char** address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the channel of a lane of a peer; -1 if there is no such lane.
   int ChannelOf(int from, Lane lane) const;
   PeerRequests& RequestsFrom(int from, Lane lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Inflow* InflowFrom(int from, const Header& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  int MemberOf(int rank) const;  // `rank` is of the network; size() if no member
+  // Returns the rank in this group of a rank of the network; size() if it is no member.
+  int MemberOf(int rank) const;
 
+  // Advance the first operation of a channel. Return whether anything advanced.
   bool AdvanceCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AdvanceSend(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AdvanceReceive(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends a peer the request of a channel's first operation, with `bytes` of data.
   void Post(int channel, Lane lane, int to, const char* data, int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Plans the flows of the first collective, and sends all peers its request.
   void PostCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Set the buffers of flows_ for an operation whose data do not come with the requests.
   void PlanFlows(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PlanReduction(const Request& request, int64_t part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PlanExchange(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PlanBroadcast(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool PairAgrees(const Request& request, int peer, const Header& theirs)
+  // Returns whether the peer's request is the counterpart of this send or receive; if not, fails
+  // the group.
+  bool MatchesOrFails(const Request& request, int peer, const Header& theirs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishEager() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReducePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendCredit(bool is_all_reduce, int64_t part_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether anything was sent. Sets *done to whether all flows have ended.
   bool SendFlows(bool* done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends as much of a flow as is allowed and the connection should hold. Returns whether it sent
+  // anything.
   bool SendPieces(int channel, Lane lane, int stage, int to, Outflow& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reset the state of a channel's first operation, and mark it as ended.
   void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndMessage(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Resets flows_, so that no message touches the buffers of an operation any more.
   void EndFlows() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Network* const network_;

@@ -186,7 +186,7 @@ bool Group::SendFlows(bool* done) {
 bool Group::Agree() {
   const Request& request = First(0);
   const RequestDescriptor mine = DescriptorOf(request);
-  bool moved = false, all_came = true, all_agree = true;
+  bool moved = false, all_arrived = true, all_agree = true;
   for (int r = 0; r < size(); ++r) {
     PeerFlows& flows = flows_[r];
     if (r == rank() || flows.is_agreed) continue;
@@ -196,11 +196,11 @@ bool Group::Agree() {
     flows.is_agreed =
         theirs != nullptr && theirs->header.request == mine && theirs->header.bytes == bytes;
     moved = moved || flows.is_agreed;
-    all_came = all_came && theirs != nullptr;
+    all_arrived = all_arrived && theirs != nullptr;
     all_agree = all_agree && flows.is_agreed;
   }
   first_[0].is_agreed = all_agree;
-  if (all_agree || !all_came) return moved;
+  if (all_agree || !all_arrived) return moved;
   std::vector<RequestDescriptor> descriptors;
   for (int r = 0; r < size(); ++r) {
     descriptors.push_back(r == rank() ? mine : flows_[r].requests.Find(Done(0))->header.request);
@@ -223,37 +223,37 @@ void Group::FinishEager() {
 // Reduces the next piece of this rank's part, if all have sent it.
 bool Group::ReducePiece() {
   const Request& request = First(0);
-  const bool all = request.operation == Operation::kAllReduce;
-  if (!all && request.operation != Operation::kReduceScatter) return false;
+  const bool is_all_reduce = request.operation == Operation::kAllReduce;
+  if (!is_all_reduce && request.operation != Operation::kReduceScatter) return false;
   const int64_t size = SizeOf(request.dtype);
-  const Part own = PartOf(request.count,
-                          all ? AllReducePart(request.count, this->size()) : request.part, rank());
-  const int64_t end = own.size * size;
-  const int64_t now = std::min<int64_t>(kPieceBytes, end - reduced_);
-  if (now == 0) return false;
+  const int64_t part = is_all_reduce ? AllReducePart(request.count, this->size()) : request.part;
+  const Part own = PartOf(request.count, part, rank());
+  const int64_t own_bytes = own.size * size;
+  const int64_t piece_bytes = std::min<int64_t>(kPieceBytes, own_bytes - reduced_);
+  if (piece_bytes == 0) return false;
   for (int r = 0; r < this->size(); ++r) {
     const Inflow& in = flows_[r].in[0];
     if (r == rank()) {
       inputs_[r] = Bytes(request.input, own.begin * size + reduced_);
-    } else if (in.arrived < reduced_ + now) {
+    } else if (in.arrived < reduced_ + piece_bytes) {
       return false;
     } else {
       inputs_[r] = in.AddressOf(reduced_);
     }
   }
-  if (all) {
+  if (is_all_reduce) {
     char* const output = Bytes(request.output, own.begin * size + reduced_);
-    Reduce(inputs_, {output}, now / size, request.dtype, request.reduction);
+    Reduce(inputs_, {output}, piece_bytes / size, request.dtype, request.reduction);
   } else {
-    ReduceOwnPart(request, inputs_, reduced_ / size, now / size);
+    ReduceOwnPart(request, inputs_, reduced_ / size, piece_bytes / size);
   }
-  reduced_ += now;
-  SendCredit(all, end);
+  reduced_ += piece_bytes;
+  SendCredit(is_all_reduce, own_bytes);
   return true;
 }
 
-// Tells peers how much this rank has reduced, so that they may send as much more. In an all-reduce
-// the results that they receive tell them.
+// Reports to the peers how much this rank has reduced, so that they may send as much more. In an
+// all-reduce, the results that they receive show it.
 void Group::SendCredit(bool is_all_reduce, int64_t part_bytes) {
   const Header header = {
       .kind = Kind::kCredit, .group = id_, .number = Done(0), .offset = reduced_};
@@ -270,20 +270,21 @@ void Group::SendCredit(bool is_all_reduce, int64_t part_bytes) {
 bool Group::SendPieces(int channel, Lane lane, int stage, int to, Outflow& out) {
   bool moved = false;
   while (out.sent < out.allowed && out.pending < kPending) {
-    const int64_t now = std::min<int64_t>(kPieceBytes, out.allowed - out.sent);
-    if (now < kPieceBytes && out.allowed < out.bytes) break;  // all pieces but the last are full
+    const int64_t piece_bytes = std::min<int64_t>(kPieceBytes, out.allowed - out.sent);
+    // All pieces but the last are full.
+    if (piece_bytes < kPieceBytes && out.allowed < out.bytes) break;
     const Header header = {.kind = Kind::kData,
                            .lane = lane,
                            .stage = static_cast<uint8_t>(stage),
                            .coverage = contents_ == Contents::kControl,
-                           .bytes = static_cast<int32_t>(now),
+                           .bytes = static_cast<int32_t>(piece_bytes),
                            .group = id_,
                            .number = Done(channel),
                            .offset = out.sent};
     const char* const data = out.data + out.sent;
-    out.sent += now;
+    out.sent += piece_bytes;
     network_->Send(ranks_[to], header, data, &out.pending);
-    CountSent(First(channel).operation, now);
+    CountSent(First(channel).operation, piece_bytes);
     moved = true;
   }
   return moved;

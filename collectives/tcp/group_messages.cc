@@ -56,16 +56,16 @@ Group::Inflow* Group::InflowFrom(int from, const Header& header) {
   return channel == 0 ? &flows_[from].in[header.stage] : &messages_[channel].in;
 }
 
-bool Group::Place(int from, const Header& header, char** address) {
+bool Group::HeaderArrived(int from, const Header& header, char** address) {
   AssertMutexHeld();
   const int member = MemberOf(from);
   if (member == size()) return false;
   if (!is_ok()) return true;
   switch (header.kind) {
     case Kind::kRequest:
-      return PlaceRequest(member, header, address);
+      return RequestHeaderArrived(member, header, address);
     case Kind::kData:
-      return PlaceData(member, header, address);
+      return DataHeaderArrived(member, header, address);
     case Kind::kFailed:
       failures_[member].resize(header.bytes);
       *address = failures_[member].data();
@@ -78,7 +78,7 @@ bool Group::Place(int from, const Header& header, char** address) {
   return false;
 }
 
-bool Group::PlaceRequest(int from, const Header& header, char** address) {
+bool Group::RequestHeaderArrived(int from, const Header& header, char** address) {
   const int channel = ChannelOf(from, header.lane);
   if (channel < 0 || !IsRequest(header)) return false;
   PeerRequests& requests = RequestsFrom(from, header.lane);
@@ -96,7 +96,7 @@ bool Group::PlaceRequest(int from, const Header& header, char** address) {
   return true;
 }
 
-bool Group::PlaceData(int from, const Header& header, char** address) {
+bool Group::DataHeaderArrived(int from, const Header& header, char** address) {
   Inflow* const in = InflowFrom(from, header);
   if (in == nullptr || header.offset != in->arrived) return false;
   // All pieces but the last are full, so that none crosses the end of the scratch ring.
@@ -108,7 +108,7 @@ bool Group::PlaceData(int from, const Header& header, char** address) {
   return fits;
 }
 
-void Group::Arrived(int from, const Header& header) {
+void Group::MessageArrived(int from, const Header& header) {
   AssertMutexHeld();
   const int member = MemberOf(from);
   if (!is_ok()) return;

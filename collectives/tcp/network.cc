@@ -33,19 +33,19 @@ absl::Status AddToPoll(int poll, int descriptor, uint32_t data) {
 
 }  // namespace
 
-bool Network::Place(int from, const Header& header, char** address) {
+bool Network::HeaderArrived(int from, const Header& header, char** address) {
   if (header.kind == Kind::kBye) return true;
   Receiver* const receiver = ReceiverOf(header.group);
-  connections_[from]->is_placed = receiver != nullptr;
-  return receiver == nullptr || receiver->Place(from, header, address);
+  connections_[from]->has_receiver = receiver != nullptr;
+  return receiver == nullptr || receiver->HeaderArrived(from, header, address);
 }
 
-void Network::Arrived(int from, const Header& header) {
+void Network::MessageArrived(int from, const Header& header) {
   if (header.kind == Kind::kBye) {
     connections_[from]->has_left = true;
   } else if (Receiver* const receiver = ReceiverOf(header.group);
-             receiver != nullptr && connections_[from]->is_placed) {
-    receiver->Arrived(from, header);
+             receiver != nullptr && connections_[from]->has_receiver) {
+    receiver->MessageArrived(from, header);
   }
 }
 
@@ -167,7 +167,7 @@ void Network::UpdateInterest(int rank) {
   epoll_ctl(poll_.get(), EPOLL_CTL_MOD, connection.socket(), &event);
 }
 
-bool Network::Take() {
+bool Network::TakeEvents() {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   const int count = epoll_wait(poll_.get(), events, kEvents, 0);
@@ -195,14 +195,14 @@ bool Network::NeedsThread() const {
   });
 }
 
-void Network::Arm(bool in_background) {
+void Network::PrepareWait(bool in_background) {
   if (!in_background) return;
   for (const auto& peer : connections_) {
     if (peer != nullptr) peer->connection.WakeOnMessage();
   }
 }
 
-void Network::Sleep(std::chrono::nanoseconds at_most) {
+void Network::CommitWait(std::chrono::nanoseconds at_most) {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(at_most);
   epoll_event event;
   epoll_wait(poll_.get(), &event, 1, static_cast<int>(milliseconds.count()));

@@ -34,7 +34,8 @@ namespace tessera::comm::tcp {
 inline constexpr int kScratchPieces = 4;
 inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
 
-// Is the event source of its engine: an epoll.
+// It is the event source of its engine: a thread sleeps in epoll_wait. Events stay in the epoll
+// until TakeEvents, so a wait needs no preparation.
 class Network : public EventSource, public Receiver {
  public:
   // Collective over all ranks. `exchange` is not used afterwards. Unavailable on all ranks if not
@@ -75,13 +76,14 @@ class Network : public EventSource, public Receiver {
   // Returns whether the connection was closed because bytes of the peer were changed on the way.
   bool WasChanged(int rank) const { return connections_[rank]->connection.was_changed(); }
 
+  // Lend a buffer of kScratchBytes from a pool, and take it back.
   std::unique_ptr<char[]> TakeScratch();
   void ReturnScratch(std::unique_ptr<char[]> scratch);
 
-  bool Take() override;
+  bool TakeEvents() override;
   bool NeedsThread() const override;
-  void Arm(bool in_background) override;
-  void Sleep(std::chrono::nanoseconds at_most) override;
+  void PrepareWait(bool in_background) override;
+  void CommitWait(std::chrono::nanoseconds at_most) override;
   void Wake() override;
 
  private:
@@ -92,15 +94,18 @@ class Network : public EventSource, public Receiver {
     Connection connection;
     bool has_left = false;       // reported by kBye
     bool awaits_output = false;  // polled for writability
-    bool is_placed = false;  // the message, by a group: another one may exist when it has arrived
+    // The group of the incoming message existed when its header arrived. When the message is
+    // complete, another group may have the id.
+    bool has_receiver = false;
   };
 
   Network(int rank, const NetworkOptions& options) : rank_(rank), options_(options) {}
   // The part of the construction that can fail.
   absl::Status Open(std::vector<Peer> peers);
-  bool Place(int from, const Header& header, char** address) override;
-  void Arrived(int from, const Header& header) override;
+  bool HeaderArrived(int from, const Header& header, char** address) override;
+  void MessageArrived(int from, const Header& header) override;
   Receiver* ReceiverOf(uint64_t group) const;
+  // Polls a connection for writability if and only if it has output.
   void UpdateInterest(int rank);
   // Reports to the peers that this rank has ended, and returns when their systems have acknowledged
   // everything. (Closing a connection while received data is unread may lose the data that was sent

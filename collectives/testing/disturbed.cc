@@ -49,6 +49,7 @@ class Disturbed : public Communicator {
   const std::unique_ptr<Communicator> group_;
 };
 
+// Disturbs one operation by a delay or a failure.
 class FaultyGroup : public Disturbed {
  public:
   FaultyGroup(std::unique_ptr<Communicator> group, const Fault& fault)
@@ -67,6 +68,7 @@ class FaultyGroup : public Disturbed {
   int64_t issued_ = 0;
 };
 
+// Disturbs operations by random pauses.
 class PermutedGroup : public Disturbed {
  public:
   PermutedGroup(std::unique_ptr<Communicator> group, uint64_t seed)

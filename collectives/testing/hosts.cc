@@ -32,15 +32,15 @@ absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host
   const RankPlacement::Place place = placement.places[rank];
   const std::vector<int>& ranks = placement.hosts[place.host];
   HostedRank self;
-  ASSIGN_OR_RETURN(
-      self.host,
-      shm::Host::Create(place.local, static_cast<int>(ranks.size()), ExchangeAmong(exchange, ranks),
-                        {.timeout_seconds = timeout_seconds, .memory = {.job_ranks = ranks}}));
+  ASSIGN_OR_RETURN(self.shm_backend,
+                   shm::Backend::Create(
+                       place.local, static_cast<int>(ranks.size()), ExchangeAmong(exchange, ranks),
+                       {.timeout_seconds = timeout_seconds, .memory = {.job_ranks = ranks}}));
   ASSIGN_OR_RETURN(self.network, tcp::Network::Create(
                                      rank, placement.size(), exchange,
                                      {.timeout_seconds = timeout_seconds, .integrity = integrity}));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
-                   self.host->World(hierarchical::LocalName("world", host_of)));
+                   self.shm_backend->World(hierarchical::LocalName("world", host_of)));
   ASSIGN_OR_RETURN(self.host_group,
                    local->Split("ranks of the host", std::vector<int>(ranks.size())));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, self.network->World());

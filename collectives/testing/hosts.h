@@ -10,13 +10,13 @@
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/net/integrity.h"
-#include "collectives/shm/host.h"
+#include "collectives/shm/backend.h"
 #include "collectives/tcp/network.h"
 
 namespace tessera::comm {
 
 struct HostedRank {
-  std::unique_ptr<shm::Host> host;
+  std::unique_ptr<shm::Backend> shm_backend;
   std::unique_ptr<tcp::Network> network;
   std::unique_ptr<Communicator> host_group;  // the ranks of the host, for Allocate
   std::unique_ptr<Communicator> world;       // of collectives/hierarchical

@@ -26,9 +26,9 @@ int CoresOfAffinity() {
 
 // The position of a core: its package, memory node, physical core and own number. A number that the
 // system does not report is 0.
-using Place = std::tuple<int, int, int, int>;
+using CorePosition = std::tuple<int, int, int, int>;
 
-Place PlaceOf(int core, const std::string& root) {
+CorePosition PositionOf(int core, const std::string& root) {
   const std::string folder = absl::StrCat(root, "/sys/devices/system/cpu/cpu", core);
   int package = 0, node = 0, physical = 0;
   std::ifstream(folder + "/topology/physical_package_id") >> package;
@@ -84,10 +84,10 @@ std::vector<int> AllowedCores() {
 }
 
 void SortByTopology(std::vector<int>* cores, const std::string& root) {
-  std::vector<Place> places;
-  for (const int core : *cores) places.push_back(PlaceOf(core, root));
-  std::sort(places.begin(), places.end());
-  for (size_t i = 0; i < places.size(); ++i) (*cores)[i] = std::get<3>(places[i]);
+  std::vector<CorePosition> positions;
+  for (const int core : *cores) positions.push_back(PositionOf(core, root));
+  std::sort(positions.begin(), positions.end());
+  for (size_t i = 0; i < positions.size(); ++i) (*cores)[i] = std::get<3>(positions[i]);
 }
 
 }  // namespace tessera

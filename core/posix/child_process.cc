@@ -66,9 +66,9 @@ void ChildProcess::Parent::Send(char kind, absl::string_view bytes) {
   absl::StrAppend(&message, bytes);
   MutexLock lock(&mutex_);
   for (size_t sent = 0; sent < message.size();) {
-    const ssize_t part = write(pipe_.get(), &message[sent], message.size() - sent);
-    if (part < 0 && errno != EINTR) _exit(1);
-    sent += part < 0 ? 0 : part;
+    const ssize_t written = write(pipe_.get(), &message[sent], message.size() - sent);
+    if (written < 0 && errno != EINTR) _exit(1);
+    sent += written < 0 ? 0 : written;
   }
 }
 

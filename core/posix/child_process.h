@@ -75,6 +75,7 @@ class ChildProcess {
   ChildProcess() = default;
   // Reads what has arrived. Returns false at the end of the pipe.
   bool Read();
+  // Moves the next complete message from received_ to `message`. Returns false if there is none.
   bool TakeMessage(Message* message);
   // Returns whether the process has ended.
   bool HasEnded();

@@ -116,27 +116,27 @@ bool IsEntryName(absl::string_view name) {
 }
 
 absl::StatusOr<Folder> Folder::Open(const std::string& path) {
-  std::string at = WithoutSlashesAtTheEnd(path);
+  std::string current = WithoutSlashesAtTheEnd(path);
   for (int links = 0; links < kMostLinks; ++links) {
-    FileDescriptor fd(open(at.c_str(), kFolderFlags));
+    FileDescriptor fd(open(current.c_str(), kFolderFlags));
     if (fd.is_open()) return Folder(WithoutSlashesAtTheEnd(path), std::move(fd));
     const int error = errno;
-    const std::optional<struct stat> entry = StatEntry(AT_FDCWD, at);
+    const std::optional<struct stat> entry = StatEntry(AT_FDCWD, current);
     if (!entry.has_value() || !S_ISLNK(entry->st_mode)) {
       return SystemError(error, "open the folder", path);
     }
-    ASSIGN_OR_RETURN(std::string target, TargetOfOwnLink(AT_FDCWD, at, at));
-    if (!absl::StartsWith(target, "/")) target = absl::StrCat(ParentOf(at), "/", target);
-    at = WithoutSlashesAtTheEnd(std::move(target));
+    ASSIGN_OR_RETURN(std::string target, TargetOfOwnLink(AT_FDCWD, current, current));
+    if (!absl::StartsWith(target, "/")) target = absl::StrCat(ParentOf(current), "/", target);
+    current = WithoutSlashesAtTheEnd(std::move(target));
   }
   return SystemError(ELOOP, "open the folder", path);
 }
 
 absl::StatusOr<Folder> Folder::OpenBelow(const std::string& path, int names) {
-  const std::string at = WithoutSlashesAtTheEnd(path);
-  if (names == 0) return Open(at);
-  ASSIGN_OR_RETURN(const Folder parent, OpenBelow(ParentOf(at), names - 1));
-  return parent.OpenFolder(at.substr(at.rfind('/') + 1));
+  const std::string clean_path = WithoutSlashesAtTheEnd(path);
+  if (names == 0) return Open(clean_path);
+  ASSIGN_OR_RETURN(const Folder parent, OpenBelow(ParentOf(clean_path), names - 1));
+  return parent.OpenFolder(clean_path.substr(clean_path.rfind('/') + 1));
 }
 
 std::string Folder::PathOf(absl::string_view name) const {
@@ -172,7 +172,7 @@ absl::StatusOr<Folder> Folder::CreateFolder(const std::string& name) const {
   return OpenFolder(name);
 }
 
-absl::StatusOr<Folder> Folder::MakeFolder(const std::string& name) const {
+absl::StatusOr<Folder> Folder::OpenOrCreateFolder(const std::string& name) const {
   absl::StatusOr<Folder> created = CreateFolder(name);
   if (!absl::IsAlreadyExists(created.status())) return created;
   ASSIGN_OR_RETURN(Folder folder, OpenFolder(name));

@@ -44,8 +44,8 @@ class Folder {
   absl::StatusOr<Folder> OpenFolder(const std::string& name) const;
   // Makes a folder, and brings its name to the disk. AlreadyExists if the name is taken.
   absl::StatusOr<Folder> CreateFolder(const std::string& name) const;
-  // Opens the folder if it exists and CheckOwner accepts it, else makes it.
-  absl::StatusOr<Folder> MakeFolder(const std::string& name) const;
+  // Opens the folder if it exists, with an error unless CheckOwner accepts it; else makes it.
+  absl::StatusOr<Folder> OpenOrCreateFolder(const std::string& name) const;
 
   // Creates a file to write. AlreadyExists if the name is taken, also by a link.
   absl::StatusOr<FileDescriptor> CreateFile(const std::string& name) const;

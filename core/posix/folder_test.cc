@@ -87,9 +87,9 @@ TEST_F(FolderTest, FilesAreCreatedReadExtendedRenamedAndRemoved) {
   EXPECT_TRUE(folder.Rename("new", "other").ok());
   EXPECT_EQ(ContentsOf(folder.PathOf("other")), "123456");
   EXPECT_FALSE(folder.Has("new"));
-  const auto below = folder.MakeFolder("below");
+  const auto below = folder.OpenOrCreateFolder("below");
   ASSERT_TRUE(below.ok()) << below.status();
-  EXPECT_TRUE(folder.MakeFolder("below").ok());
+  EXPECT_TRUE(folder.OpenOrCreateFolder("below").ok());
   EXPECT_EQ(folder.CreateFolder("below").status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(below->CreateFile("file").ok());
   EXPECT_THAT(*folder.List(), ElementsAre("below", "other"));
@@ -109,7 +109,7 @@ TEST_F(FolderTest, NamesAreNoPaths) {
     EXPECT_FALSE(folder.OpenToRead(name).ok()) << name;
     EXPECT_FALSE(folder.OpenToExtend(name).ok()) << name;
     EXPECT_FALSE(folder.OpenFolder(name).ok()) << name;
-    EXPECT_FALSE(folder.MakeFolder(name).ok()) << name;
+    EXPECT_FALSE(folder.OpenOrCreateFolder(name).ok()) << name;
     EXPECT_FALSE(folder.RemoveFile(name).ok()) << name;
     EXPECT_FALSE(folder.RemoveFolder(name).ok()) << name;
     EXPECT_FALSE(folder.Rename(name, "a").ok()) << name;
@@ -129,7 +129,7 @@ TEST_F(FolderTest, NothingPreparedIsWrittenThrough) {
     EXPECT_THAT(Message(extended), HasSubstr("move it away"));
     const bool opens = obstacle == Obstacle::kFolder;
     EXPECT_EQ(folder.OpenFolder("entry").ok(), opens);
-    EXPECT_EQ(folder.MakeFolder("entry").ok(), opens);
+    EXPECT_EQ(folder.OpenOrCreateFolder("entry").ok(), opens);
     EXPECT_EQ(Folder::OpenBelow(folder.PathOf("entry"), 1).ok(), opens);
     // The entry itself is replaced or removed, not what it leads to.
     ASSERT_TRUE(folder.CreateFile("file").ok());

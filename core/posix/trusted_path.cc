@@ -31,9 +31,10 @@ std::set<gid_t> GroupsOfProcess() {
   return groups;
 }
 
-// Returns an error for an entry that `who` can change. `chmod` takes that right away; "" if the
-// owner has it.
-absl::Status CanBeChanged(const PathEntry& entry, absl::string_view who, absl::string_view chmod) {
+// Returns the error for an entry that `who` can change. `chmod` is the argument of chmod(1) that
+// takes that right away; "" if the owner has it.
+absl::Status ChangeableError(const PathEntry& entry, absl::string_view who,
+                             absl::string_view chmod) {
   const std::string remedy =
       chmod.empty() ? "" : absl::StrCat("run `chmod ", chmod, " ", entry.path, "`, or ");
   return absl::FailedPreconditionError(absl::StrCat(
@@ -43,13 +44,13 @@ absl::Status CanBeChanged(const PathEntry& entry, absl::string_view who, absl::s
 
 absl::Status CheckEntry(const PathEntry& entry, const TrustedWriters& trusted) {
   if (trusted.users.count(entry.owner) == 0) {
-    return CanBeChanged(entry, absl::StrCat("user ", entry.owner, ", who owns it,"), "");
+    return ChangeableError(entry, absl::StrCat("user ", entry.owner, ", who owns it,"), "");
   }
   if (KeepsEntriesOfOthers(entry)) return absl::OkStatus();
-  if ((entry.mode & S_IWOTH) != 0) return CanBeChanged(entry, "every user", "o-w");
+  if ((entry.mode & S_IWOTH) != 0) return ChangeableError(entry, "every user", "o-w");
   if ((entry.mode & S_IWGRP) != 0 && trusted.groups.count(entry.group) == 0) {
-    return CanBeChanged(entry, absl::StrCat("group ", entry.group, ", of which you are no member,"),
-                        "g-w");
+    return ChangeableError(
+        entry, absl::StrCat("group ", entry.group, ", of which you are no member,"), "g-w");
   }
   return absl::OkStatus();
 }
@@ -58,11 +59,11 @@ absl::Status CheckEntry(const PathEntry& entry, const TrustedWriters& trusted) {
 
 absl::StatusOr<std::vector<PathEntry>> EntriesOfPath(const std::string& path) {
   std::vector<PathEntry> entries;
-  for (std::filesystem::path each = path;; each = each.parent_path()) {
+  for (std::filesystem::path current = path;; current = current.parent_path()) {
     struct stat file;
-    if (lstat(each.c_str(), &file) != 0) return absl::ErrnoToStatus(errno, each.string());
-    entries.push_back({each.string(), file.st_uid, file.st_gid, file.st_mode});
-    if (each == each.parent_path()) break;
+    if (lstat(current.c_str(), &file) != 0) return absl::ErrnoToStatus(errno, current.string());
+    entries.push_back({current.string(), file.st_uid, file.st_gid, file.st_mode});
+    if (current == current.parent_path()) break;
   }
   std::reverse(entries.begin(), entries.end());
   return entries;

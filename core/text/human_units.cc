@@ -28,11 +28,12 @@ std::string ThreeDigits(double value) {
   return absl::StrFormat("%.*f", magnitude < 9.995 ? 2 : magnitude < 99.95 ? 1 : 0, value);
 }
 
+// Returns the bytes of a unit, 1 for "", and 0 for a name that is none.
 double BytesOfUnit(absl::string_view name) {
   for (const Unit& unit : kBinaryUnits) {
-    const absl::string_view whole = unit.name;  // "MiB"; "M" is the same
-    if (absl::EqualsIgnoreCase(whole, name)) return unit.bytes;
-    if (absl::EqualsIgnoreCase(whole.substr(0, 1), name)) return unit.bytes;
+    if (absl::EqualsIgnoreCase(unit.name, name)) return unit.bytes;
+    // "M" means "MiB".
+    if (absl::EqualsIgnoreCase(unit.name.substr(0, 1), name)) return unit.bytes;
   }
   for (const Unit& unit : kDecimalUnits) {
     if (absl::EqualsIgnoreCase(unit.name, name)) return unit.bytes;
@@ -45,6 +46,7 @@ struct ScaledCount {
   const char* prefix;  // "", "K", "M", ...
 };
 
+// Returns a count in the largest power of 1000 that does not exceed it.
 ScaledCount Scaled(double count) {
   constexpr const char* kPrefixes[] = {"", "K", "M", "G", "T", "P", "E"};
   int i = 0;

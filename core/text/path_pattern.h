@@ -21,6 +21,7 @@ class PathPattern {
   // InvalidArgument if an alternative is empty.
   static absl::StatusOr<PathPattern> Parse(absl::string_view text);
 
+  // Returns whether an alternative matches all of the path.
   bool Matches(absl::string_view path) const;
   // Returns the length of the shortest scope of `path`, or of `path` itself, that matches; 0 if
   // none does. For example, "blocks.*" matches 8 characters of "blocks.1.ln1.bias".

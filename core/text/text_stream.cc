@@ -36,10 +36,10 @@ std::string TextStream::Add(absl::string_view bytes) {
   size_t next = 0;
   while (next < incomplete_.size()) {
     const size_t length = LengthFrom(static_cast<unsigned char>(incomplete_[next]));
-    const size_t here = std::min(length, incomplete_.size() - next);
-    const std::string character = incomplete_.substr(next, here);
+    const size_t present = std::min(length, incomplete_.size() - next);
+    const std::string character = incomplete_.substr(next, present);
     const bool may_go_on = std::all_of(character.begin() + 1, character.end(), IsContinuation);
-    if (here < length && may_go_on) break;
+    if (present < length && may_go_on) break;  // the rest may come with the next bytes
     if (utf8::is_valid(character.begin(), character.end())) {
       shown += IsControl(character) ? kReplacement : character;
       next += length;

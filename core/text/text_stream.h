@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// Not thread-safe.
+// A stream of bytes that becomes text as it arrives. Not thread-safe.
 class TextStream {
  public:
   // Appends bytes and returns the complete characters that can be printed now, in UTF-8. Invalid

@@ -78,19 +78,20 @@ absl::StatusOr<Graph> RecordGenerate(const Model& model) {
 }
 
 absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig& config,
-                                             RunParts parts, const StateLimit& state_limit) {
+                                             RunGraphs selection, const StateLimit& state_limit) {
   std::vector<Graph> graphs;
-  if (parts == RunParts::kAll) {
+  if (selection == RunGraphs::kAll) {
     ASSIGN_OR_RETURN(Graph train, RecordTrain(model, config, DecaysByDefault, state_limit));
     ASSIGN_OR_RETURN(Graph initialise, RecordInitialise(train));
     graphs.push_back(std::move(initialise));
     graphs.push_back(std::move(train));
   }
-  if (parts != RunParts::kGenerate) {
+  if (selection != RunGraphs::kGenerate) {
     ASSIGN_OR_RETURN(Graph evaluate, RecordEvaluate(model, config));
     graphs.push_back(std::move(evaluate));
   }
-  if (parts == RunParts::kGenerate || (parts == RunParts::kAll && config.sample().tokens() > 0)) {
+  if (selection == RunGraphs::kGenerate ||
+      (selection == RunGraphs::kAll && config.sample().tokens() > 0)) {
     ASSIGN_OR_RETURN(Graph generate, RecordGenerate(model));
     graphs.push_back(std::move(generate));
   }

@@ -42,7 +42,7 @@ absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config
 // Output: logits.
 absl::StatusOr<Graph> RecordGenerate(const Model& model);
 
-enum class RunParts {
+enum class RunGraphs {
   kAll,       // everything
   kEvaluate,  // evaluate alone
   kGenerate,  // generate alone
@@ -51,7 +51,8 @@ enum class RunParts {
 // Records these Graphs of a run, in the order initialise, train, evaluate, generate. With kAll,
 // generate is omitted if config.sample.tokens is 0. `state_limit` as for RecordTrain.
 absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig& config,
-                                             RunParts parts, const StateLimit& state_limit = {});
+                                             RunGraphs selection,
+                                             const StateLimit& state_limit = {});
 
 // Returns the open Plan of a configuration. It sets the micro-batches of train and evaluate, the
 // recomputed blocks of train, and the precision of all Graphs.

@@ -31,11 +31,14 @@ class Feeder {
  public:
   Feeder(Engine& engine, int64_t vocabulary) : engine_(engine), logits_(vocabulary) {}
 
+  // Begins a new context.
   absl::Status Clear() {
     position_ = 0;
     return engine_.ClearCaches(kGenerate);
   }
 
+  // Appends a token to the context. Runs the Program, which reads the tokens before it in its
+  // caches.
   absl::Status Feed(int32_t token) {
     RETURN_IF_ERROR(engine_.SetInput(kGenerate, "token", absl::MakeConstSpan(&token, 1)));
     RETURN_IF_ERROR(engine_.SetScalarIfRead(kGenerate, "position", position_));
@@ -43,6 +46,7 @@ class Feeder {
     return engine_.Run(kGenerate);
   }
 
+  // Returns the logits for the token after the last one; valid until the next call.
   absl::StatusOr<absl::Span<const double>> Logits() {
     RETURN_IF_ERROR(engine_.ReadOutput(kGenerate, "logits", absl::MakeSpan(logits_)));
     return absl::MakeConstSpan(logits_);
@@ -94,21 +98,24 @@ absl::Status Generate(Engine& engine, const GenerationRequest& request,
   const Program& program = engine.executor(kGenerate).program();
   const int64_t vocabulary = NumElements(program.value(program.FindOutput("logits")).type.shape);
   const size_t allowed = static_cast<size_t>(std::min(vocabulary, request.allowed_tokens));
-  const bool bounded = ReadsPosition(program);
+  // A model that reads positions has only max_sequence of them. Another one has a window of that
+  // many tokens, which is filled first.
+  const bool has_positions = ReadsPosition(program);
   const RandomStream stream = MakeStream(request.seed, "sample");
 
   std::vector<int32_t> context(request.prompt.begin(), request.prompt.end());
   Feeder feeder(engine, vocabulary);
   RETURN_IF_ERROR(feeder.Clear());
-  if (!bounded) {
+  if (!has_positions) {
     for (int64_t i = 1; i < request.max_sequence; ++i) {
       RETURN_IF_ERROR(feeder.Feed(context.front()));
     }
   }
   size_t fed = 0;
   for (int64_t n = 0; n < request.tokens; ++n) {
-    if (bounded &&
+    if (has_positions &&
         static_cast<int64_t>(context.size() - fed) + feeder.position() > request.max_sequence) {
+      // Begins anew with the last half of the context.
       RETURN_IF_ERROR(feeder.Clear());
       fed = context.size() - static_cast<size_t>((request.max_sequence + 1) / 2);
     }

@@ -176,7 +176,7 @@ absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
                                               const std::string& config_text) {
   std::unique_ptr<CheckpointSave> save;  // on rank 0
   ASSIGN_OR_RETURN(
-      const std::string temporary, ranks_.FromFirst([&]() -> absl::StatusOr<std::string> {
+      const std::string temporary, ranks_.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
         ASSIGN_OR_RETURN(CheckpointContents contents, ContentsToSave(config_text));
         SaveOptions options;
         options.keep = config_.keep_checkpoints();
@@ -185,9 +185,9 @@ absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
       }));
   const ShardReport report = WriteStates(*engine_, ranks_.size(), temporary);
   ASSIGN_OR_RETURN(const std::vector<std::string> messages,
-                   ranks_.Gather(report.SerializeAsString()));
+                   ranks_.AllGather(report.SerializeAsString()));
   SavedCheckpoint saved;
-  ASSIGN_OR_RETURN(saved.folder, ranks_.FromFirst([&]() -> absl::StatusOr<std::string> {
+  ASSIGN_OR_RETURN(saved.folder, ranks_.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
     std::vector<ShardReport> reports(messages.size());
     for (size_t rank = 0; rank < messages.size(); ++rank) {
       if (reports[rank].ParseFromString(messages[rank])) continue;

@@ -69,10 +69,11 @@ class Trainer {
   int64_t step() const { return step_; }
   int64_t rows() const { return rows_; }
 
-  // Reads this rank's part of the batch of the next step. Step does it too, and compares the data
-  // then, if it was not done before. An error of one rank would leave the others in the middle of a
-  // step, and so would a long comparison: a caller that reads first can agree with them on both. If
-  // MustCompareData() returns true then, it must call CompareData before Step.
+  // Reads this rank's part of the batch of the next step, unless it was read. Step does it too, and
+  // compares the data then, if it was not done before. An error of one rank would leave the others
+  // in the middle of a step, and so would a long comparison: a caller that reads first can agree
+  // with them on both. If MustCompareData() returns true then, it must call CompareData before
+  // Step.
   absl::Status ReadBatch();
 
   // See Dataset::MustCompare and Dataset::Compare. After an error, the batch is read again.

@@ -76,7 +76,7 @@ struct RankRun {
   static absl::StatusOr<std::unique_ptr<RankRun>> Create(Ranks& ranks, Plan plan) {
     auto run = std::make_unique<RankRun>();
     const RunConfig config = BigramConfig();
-    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(run->model, config, RunParts::kAll));
+    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(run->model, config, RunGraphs::kAll));
     if (plan.stages_size() == 0) plan = MakePlan(config, graphs);
     ASSIGN_OR_RETURN(CompiledRun compiled,
                      CompileTogether(std::move(graphs), plan, *run->backend, ranks));
@@ -216,7 +216,7 @@ TEST(TrainerRanksTest, RanksWithOtherGraphsAreNamed) {
     RunConfig config = BigramConfig();
     if (ranks.rank() == 1) config.set_batch(6);
     const BigramModel model;
-    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kEvaluate));
+    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunGraphs::kEvaluate));
     const std::unique_ptr<Backend> backend = MakeReferenceBackend();
     return CompileTogether(std::move(graphs), Replicated(), *backend, ranks).status();
   });
@@ -236,7 +236,7 @@ TEST(TrainerRanksTest, ALackOfMemoryOnOneRankIsTheErrorOfAll) {
       const RunConfig config = BigramConfig();
       BigramModel model;
       const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-      ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
+      ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunGraphs::kAll));
       ASSIGN_OR_RETURN(CompiledRun run, CompileTogether(graphs, Replicated(), *backend, ranks));
       run.arenas[MemorySpace::kShared] = 4096;
       if (ranks.rank() == 1) run.arenas[space] = int64_t{1} << 50;

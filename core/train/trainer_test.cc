@@ -50,7 +50,7 @@ class FailingBackend : public HostBackend {
 // An engine and a trainer for a model.
 struct TestRun {
   explicit TestRun(const BigramModel& its_model, const RunConfig& config = Config(),
-                   RunParts parts = RunParts::kAll)
+                   RunGraphs parts = RunGraphs::kAll)
       : model(its_model) {
     auto graphs = RecordRun(model, config, parts);
     EXPECT_TRUE(graphs.ok()) << graphs.status();
@@ -257,7 +257,7 @@ TEST(TrainerTest, ACheckpointOfAnotherModelIsRefused) {
   TestRun with_momentum{BigramModel(), sgd};
   EXPECT_THAT(error(with_momentum, Extra::kRefuse), HasSubstr(".momentum', which this run has as"));
 
-  TestRun evaluating{BigramModel(), Config(), RunParts::kEvaluate};
+  TestRun evaluating{BigramModel(), Config(), RunGraphs::kEvaluate};
   EXPECT_TRUE(evaluating.trainer->Load(*opened->checkpoint, Extra::kLeaveOptimizer, 0).ok());
   EXPECT_EQ(evaluating.trainer->Evaluate(Never)->loss, run.trainer->Evaluate(Never)->loss);
 }
@@ -341,7 +341,7 @@ TEST(TrainerTest, GenerationGoesOnBeyondTheLongestSequence) {
 }
 
 TEST(TrainerTest, EveryStateOfTrainingIsInitialised) {
-  auto graphs = RecordRun(BigramModel(), Config(), RunParts::kAll);
+  auto graphs = RecordRun(BigramModel(), Config(), RunGraphs::kAll);
   ASSERT_TRUE(graphs.ok());
   ASSERT_EQ(graphs->size(), 4);
   const Graph& initialise = (*graphs)[0];

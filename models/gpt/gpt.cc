@@ -55,6 +55,7 @@ class Gpt final : public Model {
   // Records an attention over q, k, v [batch, seq, heads, head_dim] in the block's scope.
   using Attend = std::function<Tensor(Tensor q, Tensor k, Tensor v)>;
 
+  // Fails the Graph for sizes that the model cannot have. Returns whether the Graph is still valid.
   bool CheckSizes(Graph& graph, int64_t batch, int64_t sequence) const {
     if (sequence < 1 || sequence > config_.context()) {
       graph.Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -79,10 +80,11 @@ class Gpt final : public Model {
                            Initializer::Normal(0, kWeightStddev));
   }
 
+  // The functions below that return a Tensor record a part of the model, and return its output.
   Tensor Hidden(Graph& graph, Tensor tokens, bool training) const;
   Tensor Blocks(Graph& graph, Tensor x, bool training, const Attend& attend) const;
-  Tensor AttentionPart(Graph& graph, Tensor x, bool training, const Attend& attend) const;
-  Tensor MlpPart(Graph& graph, Tensor x, bool training) const;
+  Tensor AttentionHalf(Graph& graph, Tensor x, bool training, const Attend& attend) const;
+  Tensor MlpHalf(Graph& graph, Tensor x, bool training) const;
   Tensor Norm(Graph& graph, absl::string_view name, Tensor x) const;
   Tensor Projection(Graph& graph, absl::string_view name, Tensor x, int64_t outputs,
                     double stddev) const;
@@ -166,14 +168,14 @@ std::vector<FormerOrder> Gpt::FormerOrders(int64_t version) const {
 Tensor Gpt::Blocks(Graph& graph, Tensor x, bool training, const Attend& attend) const {
   for (int64_t i = 0; i < config_.layers(); ++i) {
     Scope block(&graph, absl::StrCat("blocks.", i), Scope::kBlock);
-    x = AttentionPart(graph, x, training, attend);
-    x = MlpPart(graph, x, training);
+    x = AttentionHalf(graph, x, training, attend);
+    x = MlpHalf(graph, x, training);
   }
   return Norm(graph, "ln_f", x);
 }
 
 // x + proj(attention(ln1(x))), x [batch, seq, C]
-Tensor Gpt::AttentionPart(Graph& graph, Tensor x, bool training, const Attend& attend) const {
+Tensor Gpt::AttentionHalf(Graph& graph, Tensor x, bool training, const Attend& attend) const {
   const Tensor normed = Norm(graph, "ln1", x);
   Scope scope(&graph, "attn");
   Tensor qkv;  // [batch, seq, heads, 3, head_dim]
@@ -187,16 +189,18 @@ Tensor Gpt::AttentionPart(Graph& graph, Tensor x, bool training, const Attend& a
     bias = Reshape(bias, {3 * channels_});
     qkv = Reshape(Linear(normed, weight, bias), {x.dim(0), x.dim(1), heads_, 3, head_dim_});
   }
-  std::vector<Tensor> parts = Split(qkv, 3, {1, 1, 1});
-  for (Tensor& part : parts) part = Reshape(part, {x.dim(0), x.dim(1), heads_, head_dim_});
-  const Tensor attended =
-      Reshape(attend(parts[0], parts[1], parts[2]), {x.dim(0), x.dim(1), channels_});
+  const std::vector<Tensor> splits = Split(qkv, 3, {1, 1, 1});
+  const auto by_head = [&](Tensor split) {
+    return Reshape(split, {x.dim(0), x.dim(1), heads_, head_dim_});
+  };
+  const Tensor q = by_head(splits[0]), k = by_head(splits[1]), v = by_head(splits[2]);
+  const Tensor attended = Reshape(attend(q, k, v), {x.dim(0), x.dim(1), channels_});
   const Tensor projected = Projection(graph, "proj", attended, channels_, ResidualStddev());
   return Add(x, MaybeDropout(projected, training));
 }
 
 // x + proj(gelu(fc(ln2(x))))
-Tensor Gpt::MlpPart(Graph& graph, Tensor x, bool training) const {
+Tensor Gpt::MlpHalf(Graph& graph, Tensor x, bool training) const {
   const Tensor normed = Norm(graph, "ln2", x);
   Scope scope(&graph, "mlp");
   const Tensor wide = Gelu(Projection(graph, "fc", normed, 4 * channels_, kWeightStddev), gelu_);

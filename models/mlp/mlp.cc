@@ -57,6 +57,7 @@ class Mlp final : public Model {
   }
 
  private:
+  // Fails the Graph for sizes that the model cannot have. Returns whether the Graph is still valid.
   bool CheckSizes(Graph& graph, int64_t batch, int64_t sequence) const {
     if (sequence != config_.window()) {
       graph.Fail(absl::InvalidArgumentError(

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/fake/fake.h"
-#include "collectives/shm/host.h"
+#include "collectives/shm/backend.h"
 #include "collectives/tcp/network.h"
 #include "collectives/testing/hosts.h"
 #include "core/status/status_macros.h"
@@ -26,13 +26,14 @@ struct Rank {
 };
 
 inline absl::StatusOr<Rank> OnShm(int rank, int ranks, const Exchange& exchange) {
-  ASSIGN_OR_RETURN(std::shared_ptr<shm::Host> host, shm::Host::Create(rank, ranks, exchange, {}));
+  ASSIGN_OR_RETURN(std::shared_ptr<shm::Backend> backend,
+                   shm::Backend::Create(rank, ranks, exchange, {}));
   Rank self;
-  ASSIGN_OR_RETURN(self.world, host->World());
-  self.allocate = [host = host.get(), world = self.world.get()](int64_t bytes) {
-    return host->Allocate(*world, bytes);
+  ASSIGN_OR_RETURN(self.world, backend->World());
+  self.allocate = [backend = backend.get(), world = self.world.get()](int64_t bytes) {
+    return backend->Allocate(*world, bytes);
   };
-  self.backend = std::move(host);
+  self.backend = std::move(backend);
   return self;
 }
 
@@ -54,7 +55,7 @@ inline absl::StatusOr<Rank> OnHierarchical(int rank, int ranks, const Exchange& 
   Rank self;
   self.world = std::move(shared->world);
   self.allocate = [shared = shared.get()](int64_t bytes) {
-    return shared->host->Allocate(*shared->host_group, bytes);
+    return shared->shm_backend->Allocate(*shared->host_group, bytes);
   };
   self.backend = std::move(shared);
   return self;

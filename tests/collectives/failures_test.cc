@@ -28,9 +28,10 @@ using ::testing::HasSubstr;
 
 void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-absl::StatusOr<std::unique_ptr<shm::Host>> MakeHost(int rank, int ranks, const Exchange& exchange,
-                                                    const shm::HostOptions& options) {
-  return shm::Host::Create(rank, ranks, exchange, options);
+absl::StatusOr<std::unique_ptr<shm::Backend>> MakeBackend(int rank, int ranks,
+                                                          const Exchange& exchange,
+                                                          const shm::BackendOptions& options) {
+  return shm::Backend::Create(rank, ranks, exchange, options);
 }
 
 // Regression: the time in which the job was stopped counted as waiting.
@@ -47,8 +48,9 @@ TEST(StoppedJobTest, GoesOnWhenItIsContinued) {
       for (const int process : processes) kill(process, SIGCONT);
       _exit(0);
     }
-    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {.timeout_seconds = kTimeout}));
-    ASSIGN_OR_RETURN(const auto world, host->World());
+    ASSIGN_OR_RETURN(const auto backend,
+                     MakeBackend(rank, 2, exchange, {.timeout_seconds = kTimeout}));
+    ASSIGN_OR_RETURN(const auto world, backend->World());
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
     while (std::chrono::steady_clock::now() < end) {
       if (rank == 1) Sleep(0.2);
@@ -111,9 +113,9 @@ TEST(GracePeriodTest, WithoutABoundADeathEndsTheWait) {
 TEST(FailedGroupTest, NoPeerWritesIntoABufferThatTheCallerHasBack) {
   constexpr int64_t kCount = 1 << 20;
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {.timeout_seconds = 0.3}));
-    ASSIGN_OR_RETURN(const auto world, host->World());
-    ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, kCount * 4));
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend(rank, 2, exchange, {.timeout_seconds = 0.3}));
+    ASSIGN_OR_RETURN(const auto world, backend->World());
+    ASSIGN_OR_RETURN(char* const data, backend->Allocate(*world, kCount * 4));
     if (rank == 1) {
       std::memset(data, 1, kCount * 4);  // the sum differs from the bytes of rank 0
       Sleep(0.6);
@@ -141,11 +143,11 @@ int64_t OpenDescriptors() {
 // Regression: each peer, group and region kept a descriptor, nearly 1,024 with 64 ranks.
 TEST(SharedMemoryTest, GroupsAndMemoryKeepNoDescriptors) {
   ExpectOk(RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 3, exchange, {}));
-    ASSIGN_OR_RETURN(const auto world, host->World());
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend(rank, 3, exchange, {}));
+    ASSIGN_OR_RETURN(const auto world, backend->World());
     const int64_t before = OpenDescriptors();
     ASSIGN_OR_RETURN(const auto group, world->Split("group", {0, 0, 0}));
-    RETURN_IF_ERROR(host->Allocate(*world, 10'000).status());
+    RETURN_IF_ERROR(backend->Allocate(*world, 10'000).status());
     if (OpenDescriptors() != before) return absl::InternalError("descriptors are open");
     return group->Wait(group->Barrier());
   }));
@@ -153,12 +155,12 @@ TEST(SharedMemoryTest, GroupsAndMemoryKeepNoDescriptors) {
 
 TEST(SharedMemoryTest, IsFreedAndAllocatedAgain) {
   ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {}));
-    ASSIGN_OR_RETURN(const auto world, host->World());
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend(rank, 2, exchange, {}));
+    ASSIGN_OR_RETURN(const auto world, backend->World());
     for (int round = 0; round < 3; ++round) {
       std::vector<char*> memory;
       for (const int64_t count : {30'000, 50'000}) {
-        ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, count * 4));
+        ASSIGN_OR_RETURN(char* const data, backend->Allocate(*world, count * 4));
         memory.push_back(data);
         float* const values = reinterpret_cast<float*>(data);
         if (values[0] != 0 || values[count - 1] != 0) return absl::InternalError("no zeros");
@@ -166,8 +168,8 @@ TEST(SharedMemoryTest, IsFreedAndAllocatedAgain) {
         RETURN_IF_ERROR(world->Wait(world->AllReduce(data, data, count, DType::kF32)));
         if (values[count - 1] != 4) return absl::InternalError("a sum is wrong");
       }
-      for (char* const data : memory) RETURN_IF_ERROR(host->Free(*world, data));
-      if (host->Free(*world, memory[0]).ok()) return absl::InternalError("freed twice");
+      for (char* const data : memory) RETURN_IF_ERROR(backend->Free(*world, data));
+      if (backend->Free(*world, memory[0]).ok()) return absl::InternalError("freed twice");
     }
     return absl::OkStatus();
   }));
@@ -207,17 +209,17 @@ class LateGroup : public Communicator {
 TEST(SharedMemoryTest, IsKnownToAllRanksBeforeItIsUsed) {
   constexpr int64_t kBytes = 1 << 20;
   ExpectOk(RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {}));
-    ASSIGN_OR_RETURN(const auto world, host->World());
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend(rank, 2, exchange, {}));
+    ASSIGN_OR_RETURN(const auto world, backend->World());
     if (rank == 0) {
-      ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, kBytes));
+      ASSIGN_OR_RETURN(char* const data, backend->Allocate(*world, kBytes));
       std::memset(data, 7, kBytes);
       return world->Wait(world->Send(data, kBytes, DType::kU8, 1));
     }
     std::vector<char> received(kBytes);
     const Ticket receive = world->Receive(received.data(), kBytes, DType::kU8, 0);
     LateGroup late(world.get());
-    RETURN_IF_ERROR(host->Allocate(late, kBytes).status());
+    RETURN_IF_ERROR(backend->Allocate(late, kBytes).status());
     RETURN_IF_ERROR(world->Wait(receive));
     return received == std::vector<char>(kBytes, 7) ? absl::OkStatus()
                                                     : absl::InternalError("other data");
@@ -226,9 +228,10 @@ TEST(SharedMemoryTest, IsKnownToAllRanksBeforeItIsUsed) {
 
 TEST(SharedMemoryTest, WritingBehindItsEndIsASegmentationFault) {
   const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {.memory = {.guarded = true}}));
-    ASSIGN_OR_RETURN(const auto world, host->World());
-    ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, 1000 * 64));
+    ASSIGN_OR_RETURN(const auto backend,
+                     MakeBackend(rank, 2, exchange, {.memory = {.guarded = true}}));
+    ASSIGN_OR_RETURN(const auto world, backend->World());
+    ASSIGN_OR_RETURN(char* const data, backend->Allocate(*world, 1000 * 64));
     data[1000 * 64 - 1] = 1;
     std::signal(SIGSEGV, SIG_DFL);  // a sanitizer handles it
     if (rank == 1) data[1000 * 64] = 1;

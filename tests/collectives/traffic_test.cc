@@ -29,7 +29,7 @@ absl::StatusOr<Rank> MakeRank(const Setting& setting, int rank, const Exchange& 
   Rank self;
   self.world = std::move(shared->world);
   self.allocate = [shared = shared.get()](int64_t bytes) {
-    return shared->host->Allocate(*shared->host_group, bytes);
+    return shared->shm_backend->Allocate(*shared->host_group, bytes);
   };
   self.backend = std::move(shared);
   return self;

@@ -65,7 +65,7 @@ class Expecting : public Receiver {
   Expecting(std::vector<Header> expected, size_t changed)
       : expected_(std::move(expected)), changed_(changed) {}
 
-  bool Place(int /*from*/, const Header& header, char** place) override {
+  bool HeaderArrived(int /*from*/, const Header& header, char** place) override {
     TESSERA_CHECK(place_.empty() && arrived_ < expected_.size()) << arrived_;
     TESSERA_CHECK(arrived_ == changed_ ||
                   std::memcmp(&header, &expected_[arrived_], sizeof(header)) == 0)
@@ -78,7 +78,7 @@ class Expecting : public Receiver {
     }
     return AnswerTo(header) != Answer::kRefused;
   }
-  void Arrived(int /*from*/, const Header& header) override {
+  void MessageArrived(int /*from*/, const Header& header) override {
     TESSERA_CHECK(arrived_ != changed_) << "a message that was changed on the way";
     if (AnswerTo(header) == Answer::kTaken) {
       const absl::string_view payload = Payload(arrived_, header.bytes);

@@ -107,7 +107,7 @@ TEST_F(Allocation, AStepAllocatesNothing) {
   optimizer.set_clip_norm(1);
   auto backend = MakeBackend("cpu", 2);
   ASSERT_TRUE(backend.ok());
-  auto graphs = RecordRun(**model, config, RunParts::kAll);
+  auto graphs = RecordRun(**model, config, RunGraphs::kAll);
   ASSERT_TRUE(graphs.ok()) << graphs.status();
   const Plan plan = MakePlan(config, *graphs);
   auto run = CompileRun(*std::move(graphs), plan, **backend);

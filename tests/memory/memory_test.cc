@@ -100,7 +100,7 @@ Started Start(const Case& c) {
   run.backend = *MakeBackend(c.device, 2);
   run.model = MakeModel(c.model);
   const RunConfig config = ConfigOf(c);
-  auto graphs = RecordRun(*run.model, config, RunParts::kAll);
+  auto graphs = RecordRun(*run.model, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   const Plan plan = MakePlan(config, *graphs);
   auto compiled = CompileRun(*std::move(graphs), plan, *run.backend);

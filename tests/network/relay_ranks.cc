@@ -50,7 +50,7 @@ absl::StatusOr<std::string> ReceiveFromStore(const comm::WorldOptions& options,
 absl::StatusOr<std::string> ReceivePlan(comm::World& world, const std::string& text) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
   const std::string plan = text + std::string(1000, '.');
-  absl::StatusOr<std::string> received = ranks->FromFirst([&] { return plan; });
+  absl::StatusOr<std::string> received = ranks->BroadcastFromFirst([&] { return plan; });
   if (received.ok()) {
     if (const absl::Status barrier = ranks->Barrier(); !barrier.ok()) received = barrier;
   }

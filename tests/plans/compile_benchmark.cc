@@ -53,7 +53,7 @@ std::vector<Graph> Record(int micro_batches) {
   config.mutable_optimizer()->set_eps(1e-8);
   const auto created = CreateGpt(model);
   TESSERA_CHECK(created.ok()) << created.status();
-  auto graphs = RecordRun(**created, config, RunParts::kAll);
+  auto graphs = RecordRun(**created, config, RunGraphs::kAll);
   TESSERA_CHECK(graphs.ok()) << graphs.status();
   return *std::move(graphs);
 }

@@ -37,7 +37,7 @@ std::vector<Graph> RecordGpt(int layers, int heads, int head_dim, int batch) {
   config.mutable_sample()->set_tokens(4);
   const auto model = CreateGpt(model_config);
   EXPECT_TRUE(model.ok()) << model.status();
-  auto graphs = RecordRun(**model, config, RunParts::kAll);
+  auto graphs = RecordRun(**model, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   return *std::move(graphs);
 }

@@ -133,7 +133,7 @@ CompiledRun Compiled(const Plan& plan, int ranks) {
   config.mutable_optimizer()->set_kind("adamw");
   const auto created = CreateGpt(model);
   EXPECT_TRUE(created.ok()) << created.status();
-  auto graphs = RecordRun(**created, config, RunParts::kAll);
+  auto graphs = RecordRun(**created, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   auto run = CompileRun(*std::move(graphs), plan, *backend, ranks);

@@ -111,7 +111,7 @@ LaidOut Prepare(const Setting& setting) {
   config.mutable_optimizer()->set_kind("adamw");
   config.mutable_optimizer()->set_clip_norm(1);
   LaidOut out;
-  out.graphs = RecordRun(*MakeModel(setting.model), config, RunParts::kAll).value();
+  out.graphs = RecordRun(*MakeModel(setting.model), config, RunGraphs::kAll).value();
   Plan open = ReadPlanFile(setting.file);
   *open.mutable_stages(0)->mutable_parts() = MakePlan(config, out.graphs).stages(0).parts();
   out.plan = Completed(open, out.graphs, setting.ranks);
@@ -323,7 +323,7 @@ TEST(RewrittenGraphTest, AGraphOfManyMicroBatchesIsLaidOutInTime) {
   config.set_micro_batches(8);
   config.set_recompute("block");
   config.mutable_optimizer()->set_kind("adamw");
-  const std::vector<Graph> graphs = RecordRun(**CreateGpt(model), config, RunParts::kAll).value();
+  const std::vector<Graph> graphs = RecordRun(**CreateGpt(model), config, RunGraphs::kAll).value();
   Plan open = ReadPlanFile(kDataTensorParallel);
   open.mutable_stages(0)->mutable_mesh(0)->set_size(8);
   *open.mutable_stages(0)->mutable_parts() = MakePlan(config, graphs).stages(0).parts();

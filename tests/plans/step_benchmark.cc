@@ -81,10 +81,10 @@ absl::StatusOr<Times> TimesOfRounds(StepTimer& timer, int rounds) {
   RETURN_IF_ERROR(timer.RecordStep().status());
   std::vector<double> steps, computations, communications, ratios, hidden;
   for (int round = 0; round <= rounds; ++round) {
-    ASSIGN_OR_RETURN(const double step, timer.Step());
+    ASSIGN_OR_RETURN(const double step, timer.TimeStep());
     RETURN_IF_ERROR(timer.SetStateAside());
-    ASSIGN_OR_RETURN(const double computation, timer.Computation());
-    ASSIGN_OR_RETURN(const double communication, timer.Communication());
+    ASSIGN_OR_RETURN(const double computation, timer.TimeComputation());
+    ASSIGN_OR_RETURN(const double communication, timer.TimeCommunication());
     RETURN_IF_ERROR(timer.PutStateBack());
     if (round == 0) continue;
     steps.push_back(step);
@@ -101,7 +101,7 @@ absl::StatusOr<Times> TimesOfRounds(StepTimer& timer, int rounds) {
 absl::StatusOr<Times> TimePlan(const Model& model, const Plan& plan, const RankBatch& shape,
                                Backend* backend, Ranks& ranks) {
   const RunConfig config = ConfigOf(shape, ranks.size());
-  ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunGraphs::kAll));
   ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(graphs, plan, *backend, ranks));
   ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
                    SyntheticDataset::Create(model.vocabulary(), 1));

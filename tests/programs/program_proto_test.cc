@@ -37,7 +37,7 @@ CompiledRun Compile(const std::string& model, const Backend& backend, int64_t mi
   optimizer.set_eps(1e-8);
   optimizer.set_clip_norm(1);
   const std::unique_ptr<Model> made = MakeModel(model);
-  auto graphs = RecordRun(*made, config, RunParts::kAll);
+  auto graphs = RecordRun(*made, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   Plan plan = MakePlan(config, *graphs);
   if (micro_batches > 1) {

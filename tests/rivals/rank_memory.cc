@@ -87,7 +87,7 @@ absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, Job& job) {
       const std::unique_ptr<StepTimer> timer,
       StepTimer::Create(run, std::move(prepared.compiled), configured.backend.get(), ranks.ranks));
   for (int64_t step = 0; step < configured.config.steps(); ++step) {
-    RETURN_IF_ERROR(timer->Step().status());
+    RETURN_IF_ERROR(timer->TimeStep().status());
   }
   return sampler.Stop();
 }
@@ -98,7 +98,7 @@ absl::StatusOr<int> RunRank(const CommandLine& line, Job& job) {
   RETURN_IF_ERROR(job.ranks().Barrier());
   ASSIGN_OR_RETURN(const int64_t peak, TrainAndSample(line, job));
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                   job.ranks().Gather(absl::StrCat(peak - before)));
+                   job.ranks().AllGather(absl::StrCat(peak - before)));
   int64_t sum = 0;
   for (const std::string& text : all) {
     int64_t bytes = 0;

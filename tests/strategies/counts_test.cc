@@ -48,7 +48,7 @@ std::map<CollectiveOperation, Count> CountsOf(const Case& run) {
   config.mutable_optimizer()->set_kind("sgd");
   const auto created = CreateGpt(model);
   EXPECT_TRUE(created.ok()) << created.status();
-  const auto graphs = RecordRun(**created, config, RunParts::kAll);
+  const auto graphs = RecordRun(**created, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   const auto plugin = Plugin::Load("strategies/" + run.strategy + "/" + run.strategy + ".so");
   EXPECT_TRUE(plugin.ok()) << plugin.status();

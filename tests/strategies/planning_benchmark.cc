@@ -50,7 +50,7 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy) {
   config.set_batch(sizes.batch);
   config.set_sequence(sizes.sequence);
   config.mutable_optimizer()->set_kind("adamw");
-  ASSIGN_OR_RETURN(const std::vector<Graph> graphs, RecordRun(*model, config, RunParts::kAll));
+  ASSIGN_OR_RETURN(const std::vector<Graph> graphs, RecordRun(*model, config, RunGraphs::kAll));
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   const Cluster cluster = ClusterOfMachine("benchmark", MachineRates());
   const auto context = std::make_shared<const PlanningContext>(

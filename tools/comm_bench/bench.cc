@@ -24,7 +24,7 @@ constexpr double kCacheBytes = 32 << 20;
 constexpr int kPasses = 4;  // over memory, before and after an operation is timed
 
 // Returns a small integer: every dtype holds it exactly, and sums of it in any order.
-int64_t Value(int rank, int64_t i, int check) { return (i + 3 * rank + check) % 5; }
+int64_t InputValue(int rank, int64_t i, int check) { return (i + 3 * rank + check) % 5; }
 
 template <typename T>
 T As(int64_t value) {
@@ -56,9 +56,9 @@ class Runner {
     row.bytes = row.count * SizeOf(options_.dtype);
     row.has_in_place =
         has_size && operation != Operation::kAllToAll && operation != Operation::kSend;
-    ASSIGN_OR_RETURN(row.out_of_place, Time(operation, row.count, false));
+    ASSIGN_OR_RETURN(row.out_of_place, CheckAndTime(operation, row.count, false));
     if (row.has_in_place) {
-      ASSIGN_OR_RETURN(row.in_place, Time(operation, row.count, true));
+      ASSIGN_OR_RETURN(row.in_place, CheckAndTime(operation, row.count, true));
     }
     return row;
   }
@@ -69,7 +69,7 @@ class Runner {
   int previous() const { return (group_.rank() + group_.size() - 1) % group_.size(); }
 
   // Issues an operation and waits for it.
-  absl::Status Once(Operation operation, int64_t count, bool in_place) {
+  absl::Status IssueAndWait(Operation operation, int64_t count, bool in_place) {
     const int64_t part = count / group_.size();
     const int64_t own = group_.rank() * part * size();
     const DType dtype = options_.dtype;
@@ -100,7 +100,8 @@ class Runner {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Timing> Time(Operation operation, int64_t count, bool in_place) {
+  // Checks the results of an operation if the options say so, and times it.
+  absl::StatusOr<Timing> CheckAndTime(Operation operation, int64_t count, bool in_place) {
     Timing timing;
     timing.wrong = -1;
     if (options_.check) {
@@ -110,15 +111,15 @@ class Runner {
         BytesMoved(operation, count * size(), group_.size(), in_place) / group_.size();
     const bool has_bound = memory_ != nullptr && moved > kCacheBytes;
     const auto pass = [&] { return memory_->Run(); };
-    const auto once = [&] { return Once(operation, count, in_place); };
+    const auto once = [&] { return IssueAndWait(operation, count, in_place); };
     double before = 0, after = 0;
     if (has_bound) {
-      ASSIGN_OR_RETURN(before, Mean(kPasses, pass));
+      ASSIGN_OR_RETURN(before, MeanSeconds(kPasses, pass));
     }
     for (int i = 0; i < options_.warmups; ++i) RETURN_IF_ERROR(once());
-    ASSIGN_OR_RETURN(timing.seconds, Mean(options_.iterations, once));
+    ASSIGN_OR_RETURN(timing.seconds, MeanSeconds(options_.iterations, once));
     if (has_bound) {
-      ASSIGN_OR_RETURN(after, Mean(kPasses, pass));
+      ASSIGN_OR_RETURN(after, MeanSeconds(kPasses, pass));
       timing.bound = moved * group_.size() / memory_->bytes() * (before + after) / 2;
     }
     timing.algbw = static_cast<double>(count * size()) / timing.seconds;
@@ -127,7 +128,7 @@ class Runner {
   }
 
   // Returns the seconds that `body` takes on the slowest rank, as a mean of iterations.
-  absl::StatusOr<double> Mean(int iterations, const std::function<absl::Status()>& body) {
+  absl::StatusOr<double> MeanSeconds(int iterations, const std::function<absl::Status()>& body) {
     RETURN_IF_ERROR(group_.Wait(group_.Barrier()));
     const Clock::time_point begin = Clock::now();
     for (int i = 0; i < iterations; ++i) RETURN_IF_ERROR(body());
@@ -147,13 +148,13 @@ class Runner {
       using T = decltype(type);
       T* const input = reinterpret_cast<T*>(host_copy_.data());
       for (int64_t i = 0; i < length; ++i) {
-        input[i] = As<T>(Value(group_.rank(), begin + i, checks_));
+        input[i] = As<T>(InputValue(group_.rank(), begin + i, checks_));
       }
       return 0;
     });
     RETURN_IF_ERROR(
         world_.Copy(first_ + (in_place ? begin * size() : 0), host_copy_.data(), length * size()));
-    RETURN_IF_ERROR(Once(operation, count, in_place));
+    RETURN_IF_ERROR(IssueAndWait(operation, count, in_place));
     RETURN_IF_ERROR(world_.Copy(host_copy_.data(), in_place ? first_ : second_, count * size()));
     const bool scatters = operation == Operation::kReduceScatter;
     const char* const output = host_copy_.data() + (scatters && in_place ? own * size() : 0);
@@ -184,28 +185,28 @@ class Runner {
     const int64_t own = group_.rank() * part;
     switch (operation) {
       case Operation::kReduceScatter:
-        return Reduced(own + i);
+        return ReducedValue(own + i);
       case Operation::kAllGather:
-        return Value(static_cast<int>(i / std::max<int64_t>(1, part)), i, checks_);
+        return InputValue(static_cast<int>(i / std::max<int64_t>(1, part)), i, checks_);
       case Operation::kAllToAll:
-        return Value(static_cast<int>(i / part), own + i % part, checks_);
+        return InputValue(static_cast<int>(i / part), own + i % part, checks_);
       case Operation::kBroadcast:
-        return Value(options_.root, i, checks_);
+        return InputValue(options_.root, i, checks_);
       case Operation::kSend:
       case Operation::kReceive:
-        return Value(previous(), i, checks_);
+        return InputValue(previous(), i, checks_);
       case Operation::kAllReduce:
       case Operation::kBarrier:
         break;
     }
-    return Reduced(i);
+    return ReducedValue(i);
   }
 
   // Returns element i of the ranks' inputs, reduced.
-  int64_t Reduced(int64_t i) const {
-    int64_t total = Value(0, i, checks_);
+  int64_t ReducedValue(int64_t i) const {
+    int64_t total = InputValue(0, i, checks_);
     for (int r = 1; r < group_.size(); ++r) {
-      const int64_t value = Value(r, i, checks_);
+      const int64_t value = InputValue(r, i, checks_);
       total = options_.reduction == Reduction::kSum ? total + value : std::max(total, value);
     }
     return total;

@@ -40,7 +40,7 @@ absl::Status InterruptError(int signal) {
   return absl::CancelledError(absl::StrCat("stopped by SIG", sigabbrev_np(signal)));
 }
 
-int InterruptIn(const absl::Status& error) {
+int SignalInError(const absl::Status& error) {
   // The reason of an abort reaches the other ranks as text.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     if (absl::StrContains(error.message(), InterruptError(signal).message())) return signal;

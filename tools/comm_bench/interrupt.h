@@ -42,8 +42,9 @@ class Interrupt {
 // Returns the error with which a rank aborts when a signal stops it.
 absl::Status InterruptError(int signal);
 
-// Returns the signal if `error` reports such an abort of another rank, else 0.
-int InterruptIn(const absl::Status& error);
+// Returns the signal that is named in `error`, if that reports such an abort of another rank; else
+// 0.
+int SignalInError(const absl::Status& error);
 
 }  // namespace tessera::comm
 

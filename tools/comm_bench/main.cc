@@ -267,7 +267,7 @@ int RunRank(const BenchOptions& options, const Interrupt& interrupt, ConnectedWo
   status.Update(world.Leave(status));
   if (status.ok()) return 0;
   const int own = interrupt.signal();
-  const int signal = own != 0 ? own : InterruptIn(status);
+  const int signal = own != 0 ? own : SignalInError(status);
   // A signal stops all ranks, and one of them reports it.
   if (signal == 0 || world.rank() == 0) PrintError(own != 0 ? InterruptError(own) : status);
   return signal != 0 ? 128 + signal : 1;

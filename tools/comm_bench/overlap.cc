@@ -86,16 +86,16 @@ class OverlapRunner {
   absl::StatusOr<OverlapRow> Run(int warmups, int iterations) {
     std::vector<Times> rounds;
     for (int i = 0; i <= warmups + iterations; ++i) {
-      ASSIGN_OR_RETURN(const Times times, Round(/*passes=*/0));
+      ASSIGN_OR_RETURN(const Times times, TimeRound(/*passes=*/0));
       if (i > warmups) rounds.push_back(times);
     }
     double alone = MedianOf(rounds, [](const Times& times) { return times[kAlone]; });
     repeats_ = std::clamp<int64_t>(std::lround(kRoundSeconds / alone), 1, kMaxRepeats);
-    ASSIGN_OR_RETURN(int64_t passes, FromFirstRank(computation_.PassesFor(kLength * alone)));
+    ASSIGN_OR_RETURN(int64_t passes, BroadcastFromRank0(computation_.PassesFor(kLength * alone)));
     rounds.clear();
     std::vector<Times> recent;
     for (int i = 0; i < kCorrections + iterations; ++i) {
-      ASSIGN_OR_RETURN(Times times, Round(passes));
+      ASSIGN_OR_RETURN(Times times, TimeRound(passes));
       if (i >= kCorrections) rounds.push_back(times);
       // The next round computes as long as the operation takes now.
       times[kComputation] /= static_cast<double>(passes);
@@ -148,15 +148,17 @@ class OverlapRunner {
             MedianOf(rounds, [](const Times& t) { return t[kBoth] / t[kInSequence]; })};
   }
 
-  // All ranks use the same number, since their own estimates differ.
-  absl::StatusOr<int64_t> FromFirstRank(int64_t number) {
+  // Returns rank 0's number on all ranks. Their own estimates differ, and all ranks must compute
+  // equally long.
+  absl::StatusOr<int64_t> BroadcastFromRank0(int64_t number) {
     Communicator& cpu = world_.cpu_communicator();
     RETURN_IF_ERROR(cpu.Wait(cpu.Broadcast(&number, &number, 1, DType::kI64, 0)));
     return number;
   }
 
-  // Without passes, only the operation is timed.
-  absl::StatusOr<Times> Round(int64_t passes) {
+  // Runs a round: times the operation, `passes` of computation, and the two in sequence and
+  // together, each after a barrier. With 0 passes, only the operation. Collective.
+  absl::StatusOr<Times> TimeRound(int64_t passes) {
     Communicator& cpu = world_.cpu_communicator();
     Times times = {};
     RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));

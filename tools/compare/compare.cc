@@ -90,7 +90,7 @@ absl::Status UseJsonFile(const CompareCommandLine& line, Ranks& ranks,
                          const std::function<absl::Status(const std::string& path)>& use) {
   if (line.json.empty()) return absl::OkStatus();
   return ranks
-      .FromFirst([&]() -> absl::StatusOr<std::string> {
+      .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
         const absl::Status status = use(UserPath(line.json));
         RETURN_IF_ERROR(WithMessage(status, absl::StrCat("--json: ", status.message())));
         return "";

@@ -102,11 +102,11 @@ absl::Status ComparedStrategy::Begin() {
   timer_ = *std::move(timer);
   const absl::StatusOr<StepResult> first = timer_->RecordStep();
   RETURN_IF_ERROR(NamedStatus(label(), first.status()));
-  return NamedStatus(label(), TakeStep(*first));
+  return NamedStatus(label(), RecordResult(*first));
 }
 
 // Records a step. All ranks exclude the strategy if it is not finite on one of them.
-absl::Status ComparedStrategy::TakeStep(const StepResult& step) {
+absl::Status ComparedStrategy::RecordResult(const StepResult& step) {
   int64_t fails = step.finite || step.loss_scale > 0 ? 0 : 1;
   RETURN_IF_ERROR(configured_.ranks.ranks->Max(absl::MakeSpan(&fails, 1)));
   result_.losses.push_back(step.loss);
@@ -123,20 +123,21 @@ absl::Status ComparedStrategy::RunSteps(int64_t steps, StopRequest& stop) {
   AddCounts(timer_->Counts(), -1, &sums_);
   for (int64_t i = 0; i < steps && is_compared() && stop.signal() == 0; ++i) {
     StepResult step;
-    ASSIGN_OR_RETURN(const double seconds, timer_->Step(&step));
+    ASSIGN_OR_RETURN(const double seconds, timer_->TimeStep(&step));
     result_.step_seconds.push_back(seconds);
-    RETURN_IF_ERROR(TakeStep(step));
+    RETURN_IF_ERROR(RecordResult(step));
     RETURN_IF_ERROR(stop.Agree());
   }
   AddCounts(timer_->Counts(), 1, &sums_);
   return absl::OkStatus();
 }
 
-absl::Status ComparedStrategy::RunPartsAlone(int64_t steps, StopRequest& stop) {
+absl::Status ComparedStrategy::RunComputationAndCommunicationAlone(int64_t steps,
+                                                                   StopRequest& stop) {
   RETURN_IF_ERROR(timer_->SetStateAside());
   for (int64_t i = 0; i < steps && is_compared() && stop.signal() == 0; ++i) {
-    ASSIGN_OR_RETURN(const double computation, timer_->Computation());
-    ASSIGN_OR_RETURN(const double communication, timer_->Communication());
+    ASSIGN_OR_RETURN(const double computation, timer_->TimeComputation());
+    ASSIGN_OR_RETURN(const double communication, timer_->TimeCommunication());
     result_.computation_seconds.push_back(computation);
     result_.communication_seconds.push_back(communication);
     RETURN_IF_ERROR(stop.Agree());
@@ -146,7 +147,8 @@ absl::Status ComparedStrategy::RunPartsAlone(int64_t steps, StopRequest& stop) {
 
 absl::Status ComparedStrategy::Run(int64_t steps, StopRequest& stop) {
   RETURN_IF_ERROR(NamedStatus(label(), RunSteps(steps, stop)));
-  RETURN_IF_ERROR(NamedStatus(label(), RunPartsAlone(std::min(steps, kMostAlone), stop)));
+  RETURN_IF_ERROR(
+      NamedStatus(label(), RunComputationAndCommunicationAlone(std::min(steps, kMostAlone), stop)));
   if (stop.signal() != 0 || !is_compared()) return absl::OkStatus();
   rounds_.push_back({result_.step_seconds.size(), result_.computation_seconds.size(),
                      result_.losses.size(), result_.last_step, sums_});
@@ -179,7 +181,7 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   StrategyResult result = result_;
   if (rounds_.empty()) return result;
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                   configured_.ranks.ranks->Gather(sums_.SerializeAsString()));
+                   configured_.ranks.ranks->AllGather(sums_.SerializeAsString()));
   std::vector<StepCost> sums(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (sums[rank].ParseFromString(all[rank])) continue;

@@ -83,11 +83,12 @@ class ComparedStrategy {
     StepCost sums;
   };
 
+  // Excludes the strategy for an error that all ranks have. Returns an error that they do not.
   absl::Status ExcludeFor(const absl::Status& error);
   absl::Status CompileRun();
-  absl::Status TakeStep(const StepResult& step);
+  absl::Status RecordResult(const StepResult& step);
   absl::Status RunSteps(int64_t steps, StopRequest& stop);
-  absl::Status RunPartsAlone(int64_t steps, StopRequest& stop);
+  absl::Status RunComputationAndCommunicationAlone(int64_t steps, StopRequest& stop);
 
   const CommandLine line_;
   const ConfiguredRun configured_;

@@ -99,7 +99,8 @@ bool IsEstimated(const StrategyResult& result) {
 
 bool HasRun(const StrategyResult& result) { return result.outcome == Outcome::kRan; }
 
-// Return the text of a time if the strategy has one that can be compared, else that for no value.
+// Return `text`, that of a time, if the strategy has one that can be compared, else that for no
+// value. Measured calls `text` only then.
 std::string Estimated(const StrategyResult& result, const std::string& text) {
   return IsEstimated(result) ? text : kNothing;
 }
@@ -114,32 +115,33 @@ double CommunicationSeconds(const StepCost& cost) {
   return seconds;
 }
 
-void AddRatios(const StrategyResult& base, Rows* rows) {
+// Adds a row with each strategy's step time over that of `base`, estimated and measured.
+void AddStepTimeRatios(const StrategyResult& base, Rows* rows) {
   rows->Add(absl::StrCat("  over that of ", base.label), [&base](const StrategyResult& each) {
     const double estimated = each.estimated.step_seconds() / base.estimated.step_seconds();
     return Cells{IsEstimated(base) ? Estimated(each, absl::StrFormat("%.3f", estimated)) : kNothing,
-                 Measured(each, [&base](const StrategyResult& of) {
+                 Measured(each, [&base](const StrategyResult& ran) {
                    return absl::StrFormat("%.3f",
-                                          Median(of.step_seconds) / Median(base.step_seconds));
+                                          Median(ran.step_seconds) / Median(base.step_seconds));
                  })};
   });
 }
 
 // Adds a row of measured times.
-void AddMeasured(const std::string& label, std::function<double(const StrategyResult&)> seconds,
-                 Rows* rows) {
+void AddMeasuredRow(const std::string& label, std::function<double(const StrategyResult&)> seconds,
+                    Rows* rows) {
   rows->Add(label, [seconds](const StrategyResult& each) {
     return Cells{kNothing,
-                 Measured(each, [&](const StrategyResult& of) { return Seconds(seconds(of)); })};
+                 Measured(each, [&](const StrategyResult& ran) { return Seconds(seconds(ran)); })};
   });
 }
 
 // Adds a row of times, each estimated and measured.
-void AddTime(const std::string& label, std::function<double(const StepCost&)> estimated,
-             std::function<double(const StrategyResult&)> measured, Rows* rows) {
+void AddTimeRow(const std::string& label, std::function<double(const StepCost&)> estimated,
+                std::function<double(const StrategyResult&)> measured, Rows* rows) {
   rows->Add(label, [estimated, measured](const StrategyResult& each) {
     return Cells{Estimated(each, Seconds(estimated(each.estimated))),
-                 Measured(each, [&](const StrategyResult& of) { return Seconds(measured(of)); })};
+                 Measured(each, [&](const StrategyResult& ran) { return Seconds(measured(ran)); })};
   });
 }
 
@@ -150,30 +152,30 @@ const StrategyResult* BaseOf(const Comparison& comparison) {
 }
 
 void AddTimes(const Comparison& comparison, Rows* rows) {
-  AddTime(
+  AddTimeRow(
       "step time, median", [](const StepCost& cost) { return cost.step_seconds(); },
       [](const StrategyResult& each) { return Median(each.step_seconds); }, rows);
-  AddMeasured(
+  AddMeasuredRow(
       "  from the first quartile",
       [](const StrategyResult& each) { return Quantile(each.step_seconds, 0.25); }, rows);
-  AddMeasured(
+  AddMeasuredRow(
       "  to the third quartile",
       [](const StrategyResult& each) { return Quantile(each.step_seconds, 0.75); }, rows);
   const StrategyResult* const base = BaseOf(comparison);
-  if (base != nullptr && comparison.strategies.size() > 1) AddRatios(*base, rows);
+  if (base != nullptr && comparison.strategies.size() > 1) AddStepTimeRatios(*base, rows);
   rows->Add("tokens/s", [&comparison](const StrategyResult& each) {
     return Cells{Estimated(each, TokenRate(comparison, each.estimated.step_seconds())),
-                 Measured(each, [&comparison](const StrategyResult& of) {
-                   return TokenRate(comparison, Median(of.step_seconds));
+                 Measured(each, [&comparison](const StrategyResult& ran) {
+                   return TokenRate(comparison, Median(ran.step_seconds));
                  })};
   });
-  AddTime(
+  AddTimeRow(
       "computation alone", [](const StepCost& cost) { return cost.computation_seconds(); },
       [](const StrategyResult& each) { return Median(each.computation_seconds); }, rows);
-  AddTime(
+  AddTimeRow(
       "communication alone", CommunicationSeconds,
       [](const StrategyResult& each) { return Median(each.communication_seconds); }, rows);
-  AddTime(
+  AddTimeRow(
       "exposed communication", [](const StepCost& cost) { return cost.exposed_seconds(); },
       ExposedSeconds, rows);
 }
@@ -217,10 +219,10 @@ void AddCollectives(const Comparison& comparison, Rows* rows) {
 
 double Quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const size_t below = static_cast<size_t>(at);
+  const double position = q * static_cast<double>(values.size() - 1);
+  const size_t below = static_cast<size_t>(position);
   const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+  return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
 double ExposedSeconds(const StrategyResult& result) {

@@ -32,6 +32,7 @@ absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks);
 absl::Status CheckAll(const Strategies& strategies, StopRequest& stop);
 
 // Returns whether the strategies that are still compared fit in memory together, on every host.
+// Prints a note if they do not.
 absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& ranks);
 
 }  // namespace tessera

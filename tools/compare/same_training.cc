@@ -15,7 +15,8 @@
 namespace tessera {
 namespace {
 
-// A difference in words; nothing if there is none.
+// A difference in words; nothing if there is none. Functions whose names end in "Differ" or
+// "DifferIn" return the first difference that they find.
 using Fault = std::optional<std::string>;
 
 // Shares up to which two strategies are the same.

@@ -90,7 +90,7 @@ absl::StatusOr<RankSketches> TrainingCheck::Sketch(Engine& engine, bool with_gra
 
 absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   configured_.ranks.ranks->Gather(mine.SerializeAsString()));
+                   configured_.ranks.ranks->AllGather(mine.SerializeAsString()));
   std::vector<double> losses, norms;
   std::vector<std::vector<RankSketches::Held>> gradients, parameters;
   for (size_t rank = 0; rank < texts.size(); ++rank) {

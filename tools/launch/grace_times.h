@@ -9,10 +9,10 @@ namespace tessera::comm {
 struct GraceTimes {
   // After a failure, from SIGTERM to SIGKILL.
   std::chrono::milliseconds grace{5000};
-  // How long a rank may be stopped (SIGSTOP) before it is killed, which is a failure. Other ranks
+  // How long a rank may be suspended (SIGSTOP) before it is killed, which is a failure. Other ranks
   // that wait for it report so a little earlier, if they have the same time-out. While all ranks
-  // are stopped the time does not count. max(): any time.
-  std::chrono::milliseconds stopped_limit = std::chrono::milliseconds::max();
+  // are suspended the time does not count. max(): without limit.
+  std::chrono::milliseconds suspended_limit = std::chrono::milliseconds::max();
 };
 
 }  // namespace tessera::comm

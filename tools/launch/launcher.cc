@@ -89,8 +89,8 @@ absl::Status PrepareRun(int restart_count, RankCommand* command) {
   return absl::OkStatus();
 }
 
-// Returns whether a signal has asked the job to end, in a run or since then.
-bool EndIsRequested(LaunchStreams* streams) {
+// Reads the signals that have arrived since the run. There is no rank to pass them on to.
+void RecordSignals(LaunchStreams* streams) {
   while (const int signal = streams->signals.Next()) {
     if (IsNotice(signal)) {
       streams->notices.insert(signal);
@@ -98,7 +98,6 @@ bool EndIsRequested(LaunchStreams* streams) {
       streams->interrupt = signal;
     }
   }
-  return streams->EndRequested();
 }
 
 }  // namespace
@@ -118,8 +117,9 @@ absl::StatusOr<int> Launch(const LaunchCommandLine& line) {
     RETURN_IF_ERROR(group.Start(command));
     command.listener.Close();  // rank 0 has it
     group.Run();
-    streams.error.Write(group.has_failed() ? group.FailureReport() : group.RequestReport());
-    if (!group.has_failed() || restarts == line.max_restarts || EndIsRequested(&streams)) {
+    streams.error.Write(group.has_failed() ? group.FailureReport() : group.RequestedEndReport());
+    RecordSignals(&streams);
+    if (!group.has_failed() || restarts == line.max_restarts || streams.IsEndRequested()) {
       FlushStreams(&streams);
       return group.exit_code();
     }

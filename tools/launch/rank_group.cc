@@ -28,22 +28,22 @@ constexpr int kRequestsThatKill = 3;
 // after an interrupt.
 constexpr std::chrono::seconds kDrainTimeout{1};
 constexpr std::chrono::seconds kKillTimeout{10};
-// How long after its time limit a stopped rank is killed, so that the ranks that wait for it report
-// it first. If the launcher was stopped with its ranks, they continue within this time.
-constexpr std::chrono::milliseconds kStoppedSlack{500};
+// How long after its time limit a suspended rank is killed, so that the ranks that wait for it
+// report it first. If the launcher was suspended with its ranks, they continue within this time.
+constexpr std::chrono::milliseconds kSuspendedSlack{500};
 
 int ExitCodeOf(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// Returns whether a process ended because of a signal that asks for it: it was killed by it, or
-// exited with its code.
+// Returns whether a process ended because of a signal that asks it to end: the signal killed it, or
+// it exited with 128 plus the signal's number.
 bool EndedBySignal(int wait_status) {
   const int signal = ExitCodeOf(wait_status) - 128;
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || IsNotice(signal);
 }
 
-// Returns whether a process exited because it was asked to end.
+// Returns whether a process exited by itself because a signal asked it to end.
 bool EndedByRequest(int wait_status) {
   return WIFEXITED(wait_status) && EndedBySignal(wait_status);
 }
@@ -88,23 +88,23 @@ absl::Status RankGroup::Start(const RankCommand& command) {
 
 void RankGroup::Run() {
   while (AnyRuns()) {
-    Poll();
+    WaitForEvents();
     HandleClosedOutput();
-    if (!stopping_ && MustStop()) StopOthers();
-    KillStopped();
-    if (kill_at_ <= Clock::now()) {
-      kill_at_ = Deadline::max();
-      SendToAll(SIGKILL);
+    if (!ending_ && MustEndOthers()) EndOthers();
+    KillSuspendedRanks();
+    if (kill_all_at_ <= Clock::now()) {
+      kill_all_at_ = Deadline::max();
+      SendSignalToAll(SIGKILL);
     }
   }
   // Kills processes that a reaper did not kill because it was killed itself.
   KillDescendants(kKillTimeout, foreign_);
   Drain();
-  AwaitRequest();
+  AwaitLateSignal();
 }
 
 int RankGroup::exit_code() const {
-  const int failed = FirstFailed();
+  const int failed = FirstFailureBeforeRequestedEnd();
   if (failed >= 0) return ExitCodeOf(ranks_[failed]->end->wait_status);
   for (const auto& rank : ranks_) {
     if (rank->end->wait_status != 0) return ExitCodeOf(rank->end->wait_status);
@@ -113,7 +113,7 @@ int RankGroup::exit_code() const {
 }
 
 std::string RankGroup::FailureReport() const {
-  const int rank = FirstFailed();
+  const int rank = FirstFailureBeforeRequestedEnd();
   if (rank < 0) return "";
   const Rank& failed = *ranks_[rank];
   const auto& written = failed.error.lines.last_lines();
@@ -121,10 +121,10 @@ std::string RankGroup::FailureReport() const {
       !written.empty() && absl::StartsWith(written.back(), "error: ")) {
     return "";
   }
-  std::string text =
-      absl::StrCat("error: rank ", rank, " failed first, ",
-                   failed.stopped_too_long ? "stopped by a signal for too long, and then " : "",
-                   DescribeWaitStatus(failed.end->wait_status));
+  std::string text = absl::StrCat(
+      "error: rank ", rank, " failed first, ",
+      failed.was_suspended_too_long ? "stopped by a signal for too long, and then " : "",
+      DescribeWaitStatus(failed.end->wait_status));
   if (written.empty()) {
     return absl::StrCat(text, "; it wrote nothing to standard error\n");
   }
@@ -135,9 +135,9 @@ std::string RankGroup::FailureReport() const {
   return text;
 }
 
-std::string RankGroup::RequestReport() const {
+std::string RankGroup::RequestedEndReport() const {
   const int rank = FirstEndedByRequest();
-  if (rank < 0 || FirstFailed() >= 0 || AllSignaled()) return "";
+  if (rank < 0 || FirstFailureBeforeRequestedEnd() >= 0 || WereAllAskedToEnd()) return "";
   const int code = WEXITSTATUS(ranks_[rank]->end->wait_status);
   return absl::StrCat("note: rank ", rank, " ended with exit code ", code, ", as SIG",
                       sigabbrev_np(code - 128), " asks: the job ends\n");
@@ -149,15 +149,15 @@ bool RankGroup::AnyRuns() const {
 }
 
 Deadline RankGroup::NextDeadline() const {
-  Deadline next = kill_at_;
+  Deadline next = kill_all_at_;
   for (const auto& rank : ranks_) {
-    next = std::min({next, rank->stopped_limit, rank->output.lines.next_stall(),
-                     rank->error.lines.next_stall()});
+    next = std::min({next, rank->suspended_too_long_at, rank->kill_suspended_at,
+                     rank->output.lines.next_stall(), rank->error.lines.next_stall()});
   }
   return next;
 }
 
-void RankGroup::Poll() {
+void RankGroup::WaitForEvents() {
   std::vector<pollfd> events = {{streams_.signals.fd(), POLLIN, 0},
                                 {streams_.output.poll_fd(), POLLOUT, 0},
                                 {streams_.error.poll_fd(), POLLOUT, 0}};
@@ -176,10 +176,10 @@ void RankGroup::Poll() {
   if (events[1].revents != 0) streams_.output.Flush();
   if (events[2].revents != 0) streams_.error.Flush();
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    const pollfd* const of_rank = &events[first_rank + 3 * i];
-    if (of_rank[1].revents != 0) ranks_[i]->output.Read();
-    if (of_rank[2].revents != 0) ranks_[i]->error.Read();
-    if (of_rank[0].revents != 0) HandleControl(*ranks_[i]);
+    const pollfd* const rank_events = &events[first_rank + 3 * i];
+    if (rank_events[1].revents != 0) ranks_[i]->output.Read();
+    if (rank_events[2].revents != 0) ranks_[i]->error.Read();
+    if (rank_events[0].revents != 0) HandleControl(*ranks_[i]);
   }
   ShowStalledProgress();
   if (events[0].revents != 0) HandleSignals();
@@ -197,7 +197,7 @@ void RankGroup::HandleSignals() {
   while (const int signal = streams_.signals.Next()) {
     if (IsNotice(signal)) {
       streams_.notices.insert(signal);
-      SendToAll(signal);
+      SendSignalToAll(signal);
     } else {
       Interrupt(signal);
     }
@@ -206,7 +206,7 @@ void RankGroup::HandleSignals() {
 
 void RankGroup::Interrupt(int signal) {
   if (streams_.interrupt == 0) streams_.interrupt = signal;
-  SendToAll(streams_.requests.Add(signal) >= kRequestsThatKill ? SIGKILL : signal);
+  SendSignalToAll(streams_.requests.Add(signal) >= kRequestsThatKill ? SIGKILL : signal);
 }
 
 // A program that writes to a pipe without a reader ends. The ranks are ended too, but may save
@@ -225,49 +225,57 @@ void RankGroup::HandleControl(Rank& rank) {
   // ECONNRESET: the reaper ended without having read every signal. It comes once, before the events
   // that the reaper sent, which can be read the next time.
   if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return;
-  if (got == sizeof(event)) return TakeEvent(rank, event);
+  if (got == sizeof(event)) return RecordEvent(rank, event);
   rank.control.Close();
   if (rank.end.has_value()) return;
   // The reaper was killed, and its rank with it.
   event.wait_status = SIGKILL;
   event.time_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-  rank.end = event;
+  RecordEvent(rank, event);
 }
 
-void RankGroup::TakeEvent(Rank& rank, const RankEvent& event) {
-  rank.is_stopped = WIFSTOPPED(event.wait_status);
-  if (rank.is_stopped && times_.stopped_limit != std::chrono::milliseconds::max()) {
-    rank.stopped_limit = Deadline(std::chrono::nanoseconds(event.time_ns)) + times_.stopped_limit;
-  } else if (WIFCONTINUED(event.wait_status)) {
-    rank.stopped_limit = Deadline::max();
-    rank.stopped_too_long = false;
-  } else if (!rank.is_stopped) {
+void RankGroup::RecordEvent(Rank& rank, const RankEvent& event) {
+  rank.is_suspended = WIFSTOPPED(event.wait_status);
+  rank.suspended_too_long_at = rank.kill_suspended_at = Deadline::max();
+  if (!rank.is_suspended && !WIFCONTINUED(event.wait_status)) {
     rank.end = event;
+    return;
+  }
+  rank.was_suspended_too_long = false;
+  if (rank.is_suspended && times_.suspended_limit != std::chrono::milliseconds::max()) {
+    const Deadline suspended_at{std::chrono::nanoseconds(event.time_ns)};
+    rank.suspended_too_long_at = suspended_at + times_.suspended_limit;
   }
 }
 
-// A stopped process handles no other signal than SIGKILL and SIGCONT. While all ranks are stopped,
-// none waits for another: the job is suspended.
-void RankGroup::KillStopped() {
+// A suspended process handles no other signal than SIGKILL and SIGCONT.
+void RankGroup::KillSuspendedRanks() {
   const Deadline now = Clock::now();
-  const bool suspended = absl::c_none_of(
-      ranks_, [](const auto& rank) { return !rank->end.has_value() && !rank->is_stopped; });
+  // While all ranks are suspended, none waits for another, and the time does not count.
+  const bool is_job_suspended = absl::c_none_of(
+      ranks_, [](const auto& rank) { return !rank->end.has_value() && !rank->is_suspended; });
   for (const auto& rank : ranks_) {
-    if (!rank->is_stopped || rank->end.has_value()) continue;
-    if (!stopping_ && rank->stopped_limit > now) continue;
-    if (!stopping_ && suspended) {
-      rank->stopped_limit = now + times_.stopped_limit;
-      continue;
+    if (!rank->is_suspended || rank->end.has_value()) continue;
+    if (ending_) {
+      KillSuspended(*rank);
+    } else if (is_job_suspended) {
+      for (Deadline* deadline : {&rank->suspended_too_long_at, &rank->kill_suspended_at}) {
+        if (*deadline <= now) *deadline = now + times_.suspended_limit;
+      }
+    } else if (rank->kill_suspended_at <= now) {
+      KillSuspended(*rank);
+    } else if (rank->suspended_too_long_at <= now) {
+      rank->was_suspended_too_long = true;
+      rank->suspended_too_long_at = Deadline::max();
+      rank->kill_suspended_at = now + kSuspendedSlack;
     }
-    if (!stopping_ && !rank->stopped_too_long) {
-      rank->stopped_too_long = true;
-      rank->stopped_limit = now + kStoppedSlack;
-      continue;
-    }
-    Send(*rank, SIGKILL);
-    rank->is_stopped = false;
-    rank->stopped_limit = Deadline::max();
   }
+}
+
+void RankGroup::KillSuspended(Rank& rank) {
+  SendSignal(rank, SIGKILL);
+  rank.is_suspended = false;
+  rank.suspended_too_long_at = rank.kill_suspended_at = Deadline::max();
 }
 
 // A rank that ends because of a signal that was passed on has not failed.
@@ -280,22 +288,22 @@ bool RankGroup::IsFailure(const Rank& rank) const {
 }
 
 int RankGroup::FirstEndedByRequest() const {
-  return FirstOf([](const Rank& rank) {
+  return FirstToEnd([](const Rank& rank) {
     return rank.end.has_value() && EndedByRequest(rank.end->wait_status);
   });
 }
 
-int RankGroup::FirstFailed() const {
-  const int failed = FirstOf([this](const Rank& rank) { return IsFailure(rank); });
-  const int asked = FirstEndedByRequest();
-  if (failed < 0 || asked < 0 || AllSignaled()) return failed;
-  return ranks_[asked]->end->time_ns < ranks_[failed]->end->time_ns ? -1 : failed;
+int RankGroup::FirstFailureBeforeRequestedEnd() const {
+  const int failed = FirstToEnd([this](const Rank& rank) { return IsFailure(rank); });
+  const int requested = FirstEndedByRequest();
+  if (failed < 0 || requested < 0 || WereAllAskedToEnd()) return failed;
+  return ranks_[requested]->end->time_ns < ranks_[failed]->end->time_ns ? -1 : failed;
 }
 
-int RankGroup::FirstOf(const std::function<bool(const Rank&)>& is_one) const {
+int RankGroup::FirstToEnd(const std::function<bool(const Rank&)>& matches) const {
   int first = -1;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (!is_one(*ranks_[i])) continue;
+    if (!matches(*ranks_[i])) continue;
     if (first < 0 || ranks_[i]->end->time_ns < ranks_[first]->end->time_ns) {
       first = static_cast<int>(i);
     }
@@ -305,23 +313,24 @@ int RankGroup::FirstOf(const std::function<bool(const Rank&)>& is_one) const {
 
 // After an interrupt of the job, or a notice, all ranks have been asked to end, and may take their
 // time.
-bool RankGroup::MustStop() const {
-  return FirstFailed() >= 0 || (!AllSignaled() && FirstEndedByRequest() >= 0);
+bool RankGroup::MustEndOthers() const {
+  return FirstFailureBeforeRequestedEnd() >= 0 ||
+         (!WereAllAskedToEnd() && FirstEndedByRequest() >= 0);
 }
 
-void RankGroup::StopOthers() {
-  stopping_ = true;
-  kill_at_ = Clock::now() + times_.grace;
-  SendToAll(SIGTERM);
+void RankGroup::EndOthers() {
+  ending_ = true;
+  kill_all_at_ = Clock::now() + times_.grace;
+  SendSignalToAll(SIGTERM);
 }
 
-void RankGroup::Send(const Rank& rank, int signal) {
+void RankGroup::SendSignal(const Rank& rank, int signal) {
   if (!rank.control.is_open() || rank.end.has_value()) return;
   (void)!send(rank.control.get(), &signal, sizeof(signal), MSG_NOSIGNAL);
 }
 
-void RankGroup::SendToAll(int signal) {
-  for (const auto& rank : ranks_) Send(*rank, signal);
+void RankGroup::SendSignalToAll(int signal) {
+  for (const auto& rank : ranks_) SendSignal(*rank, signal);
 }
 
 void RankGroup::Drain() {
@@ -338,12 +347,12 @@ void RankGroup::Drain() {
 }
 
 // If a batch system signals every process of a job at once, this process may be the last to get its
-// copy. Without it, a rank that the signal killed would have failed.
-void RankGroup::AwaitRequest() {
+// copy. Without that copy, a rank that the signal killed would count as failed.
+void RankGroup::AwaitLateSignal() {
   const bool signaled = absl::c_any_of(
       ranks_, [](const auto& rank) { return EndedBySignal(rank->end->wait_status); });
   const Deadline deadline = Clock::now() + kSignalArrives;
-  while (signaled && !AllSignaled() && Clock::now() < deadline) {
+  while (signaled && !WereAllAskedToEnd() && Clock::now() < deadline) {
     pollfd event = {streams_.signals.fd(), POLLIN, 0};
     poll(&event, 1, MillisecondsUntil(deadline));
     HandleSignals();

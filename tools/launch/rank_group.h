@@ -36,10 +36,24 @@ struct LaunchStreams {
   StopRequests requests{};
   int64_t shown = 0;  // counts the texts of ranks that were written to either stream
 
-  // Returns whether a signal requests that the job ends.
-  bool EndRequested() const { return interrupt != 0 || !notices.empty(); }
+  // Returns whether a signal has requested that the job ends.
+  bool IsEndRequested() const { return interrupt != 0 || !notices.empty(); }
 };
 
+// The ranks of one run, with their output. In names and comments, a rank is "ended" if its process
+// is made to exit, and "suspended" while SIGSTOP keeps its process from running.
+//
+// The run ends when all ranks and everything they started have ended. A rank may end in these ways:
+//  - With exit code 0: the others run on.
+//  - It fails (any other exit code, or a signal, except as below): the others are sent SIGTERM, and
+//    SIGKILL after the grace period, or SIGKILL at once if they are suspended.
+//  - As requested: it was sent one of StoppingSignals, and exits with 128 plus its number. It has
+//    not failed. The others are ended as after a failure, unless the launcher has passed the signal
+//    on: then all ranks were asked to end, and may take their time.
+//  - It is killed by a signal that the launcher has passed on, because it has no handler yet: as
+//    requested, too.
+//  - It is suspended for too long while another rank runs: it is killed, and has failed.
+//
 // Thread safety: the process has one thread.
 class RankGroup {
  public:
@@ -49,26 +63,23 @@ class RankGroup {
 
   // Starts all ranks, or none.
   absl::Status Start(const RankCommand& command);
-  // Runs until all ranks and everything they started have ended. If one fails, the others are sent
-  // SIGTERM, and SIGKILL after the grace period, or at once if their process is stopped.
-  //
-  // A rank that was sent one of StoppingSignals, and exits with 128 plus its number, has not
-  // failed: it ended as asked. The others are ended too. The same holds for a rank that such a
-  // signal kills, because it has no handler yet, if the launcher has passed it on; but then all
-  // ranks were asked to end, and may take their time.
+  // Runs until all ranks and everything they started have ended.
   void Run();
 
-  // After Run. Whether a rank has failed.
-  bool has_failed() const { return FirstFailed() >= 0; }
-  // The exit code: 0, that of the rank that failed first, or that of a rank that was
-  // asked to end.
+  // The functions below may be called after Run.
+
+  // Returns whether a rank has failed.
+  bool has_failed() const { return FirstFailureBeforeRequestedEnd() >= 0; }
+  // Returns the exit code: 0, that of the rank that failed first, or that of a rank that ended as
+  // requested.
   int exit_code() const;
-  // An error for the user: which rank failed first, and the end of what it wrote. "" if none did,
-  // or if the last line that was shown is already that rank's error and the rank exited by itself.
+  // Returns an error for the user: which rank failed first, and the end of what it wrote. "" if
+  // none did, or if the last line that was shown is already that rank's error and the rank exited
+  // by itself.
   std::string FailureReport() const;
-  // A note that names the rank that ended first, if that rank (and not the launcher) was asked to
-  // end; else "".
-  std::string RequestReport() const;
+  // Returns a note that names the rank that ended first as requested, if the request was sent to
+  // that rank and not to the launcher; else "".
+  std::string RequestedEndReport() const;
 
  private:
   // The pipe that a rank writes to.
@@ -95,49 +106,60 @@ class RankGroup {
     Stream output;
     Stream error;
     std::optional<RankEvent> end;
-    bool is_stopped = false;  // by SIGSTOP
-    // The deadline at which it has been stopped for too long; then the deadline at which it is
-    // killed.
-    Deadline stopped_limit = Deadline::max();
-    bool stopped_too_long = false;
+    bool is_suspended = false;
+    // When it has been suspended for too long, unless all ranks are. Then it is killed at
+    // `kill_suspended_at`, shortly after.
+    Deadline suspended_too_long_at = Deadline::max();
+    Deadline kill_suspended_at = Deadline::max();
+    bool was_suspended_too_long = false;  // for the report
   };
 
   bool AnyRuns() const;
-  // Waits for events and handles them.
-  void Poll();
+  // Waits for output, events and signals of ranks and of this process, at most until NextDeadline,
+  // and handles them.
+  void WaitForEvents();
   Deadline NextDeadline() const;
   void ShowStalledProgress();
   void HandleSignals();
   void HandleClosedOutput();
+  // Handles a request to the launcher that the job ends: passes it on, or kills the ranks.
   void Interrupt(int signal);
+  // Reads an event of the rank's reaper.
   void HandleControl(Rank& rank);
-  void TakeEvent(Rank& rank, const RankEvent& event);
-  void KillStopped();
+  void RecordEvent(Rank& rank, const RankEvent& event);
+  // Kills the ranks that are suspended while the others end, or that have been suspended for too
+  // long.
+  void KillSuspendedRanks();
+  void KillSuspended(Rank& rank);
   bool IsFailure(const Rank& rank) const;
-  int FirstEndedByRequest() const;  // -1: none
-  int FirstFailed() const;          // -1: none; also if a rank ended as asked before
-  // Returns the rank that ended first among the ended ranks for which `is_one` returns true; -1 if
-  // there is none.
-  int FirstOf(const std::function<bool(const Rank&)>& is_one) const;
-  // Whether a rank has failed, or has ended as it was asked to.
-  bool MustStop() const;
-  // Whether a signal that asks to end was passed on to all ranks.
-  bool AllSignaled() const { return streams_.EndRequested(); }
-  void StopOthers();
-  static void Send(const Rank& rank, int signal);
-  void SendToAll(int signal);
+  // Return a rank, or -1 if there is none.
+  int FirstEndedByRequest() const;
+  // A rank that fails after another one ended as requested has lost its peer: it does not count. If
+  // all ranks were asked to end, every failure counts.
+  int FirstFailureBeforeRequestedEnd() const;
+  // Returns the rank that ended first among those that have ended and for which `matches` returns
+  // true.
+  int FirstToEnd(const std::function<bool(const Rank&)>& matches) const;
+  // Returns whether a rank has failed or has ended as requested, so that the others must end.
+  bool MustEndOthers() const;
+  // Returns whether a signal that asks to end was passed on to all ranks.
+  bool WereAllAskedToEnd() const { return streams_.IsEndRequested(); }
+  // Sends SIGTERM to the ranks that run, and lets SIGKILL follow after the grace period.
+  void EndOthers();
+  static void SendSignal(const Rank& rank, int signal);
+  void SendSignalToAll(int signal);
   // Reads what the ranks wrote before they ended.
   void Drain();
-  // Gives a signal that ended ranks the time to reach this process too.
-  void AwaitRequest();
+  // If a signal ended a rank, waits a moment for this process's own copy of it.
+  void AwaitLateSignal();
 
   const GraceTimes times_;
   const std::vector<pid_t> foreign_;
   LaunchStreams& streams_;
   std::vector<std::unique_ptr<Rank>> ranks_;
-  bool stopping_ = false;  // a rank has failed, or has ended as it was asked to
+  bool ending_ = false;  // EndOthers was called
   bool output_closed_ = false;
-  Deadline kill_at_ = Deadline::max();
+  Deadline kill_all_at_ = Deadline::max();
 };
 
 // Writes the queued output of the sinks, as long as their readers accept it and no interrupt

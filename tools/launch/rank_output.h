@@ -21,21 +21,28 @@ class RankOutput {
 
   explicit RankOutput(int rank);
 
-  // Returns the lines that `bytes` complete, to be printed; may be empty.
+  // Takes the next bytes of the stream, and returns the text to print now: each line that they
+  // complete, and progress if none was shown for a second. Keeps the rest for the next call. May
+  // return "".
   std::string Feed(absl::string_view bytes, Time now);
-  // Returns progress that was held back, if nothing has followed it for a second; may be empty.
+  // Returns progress that was held back, as a line, once nothing has followed it for a second;
+  // else "".
   std::string ShowStalled(Time now);
-  // When ShowStalled may return something; Time::max() if there is nothing to show.
+  // Returns when ShowStalled will have something to return; Time::max() if nothing is held back.
   Time next_stall() const;
-  // Returns the rest when the stream ends, as a line; may be empty.
+  // Call when the stream ends. Returns what is left of it, as a line; may be "".
   std::string Finish();
 
   // The last lines without the rank, each shortened to 1 KiB.
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
  private:
+  // These append the lines to print to `text`.
+  // Called for a newline.
   void EndLine(std::string* text);
+  // Called for the first byte after a carriage return: what is on the line is a state of progress.
   void EndProgress(Time now, std::string* text);
+  // Prints the longest possible part of a line that has become too long.
   void SplitLine(std::string* text);
   void ShowProgress(Time now, std::string* text);
   void Print(const std::string& line, std::string* text);

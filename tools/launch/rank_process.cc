@@ -36,6 +36,7 @@ absl::StatusOr<Pipe> MakePipe() {
   return pipe;
 }
 
+// Returns the texts as execve(2) expects them; valid as long as `texts`.
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
@@ -43,6 +44,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+// Returns the rank's share of the cores that are divided; empty if none are.
 cpu_set_t CoresOfRank(const RankCommand& command, int rank) {
   const size_t share = command.cores.size() / command.size;
   cpu_set_t cores;
@@ -63,6 +65,7 @@ struct Prepared {
   int control;
 };
 
+// Turns this process, a fork of the reaper, into the rank's program.
 [[noreturn]] void BecomeRank(const Prepared& prepared, pid_t reaper) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -86,6 +89,7 @@ struct Prepared {
   _exit(error == ENOENT ? kNotFound : kCannotRun);
 }
 
+// Turns this process, a fork of the launcher, into a reaper, and starts its rank.
 [[noreturn]] void BecomeReaper(const Prepared& prepared) {
   setsid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -32,14 +32,16 @@ struct RankCommand {
   sigset_t signal_mask = {};  // of the ranks when they start
 };
 
+// A rank that was started, and its reaper (reaper.h).
 struct RankProcess {
-  pid_t reaper = 0;  // a child of this process
-  FileDescriptor control;
-  FileDescriptor output;  // reads the rank's standard output
-  FileDescriptor error;   // and its standard error
+  pid_t reaper = 0;        // a child of this process
+  FileDescriptor control;  // the launcher's end of the socket to the reaper
+  FileDescriptor output;   // reads the rank's standard output
+  FileDescriptor error;    // and its standard error
 };
 
-// All descriptors are non-blocking, and closed on exec.
+// Starts a reaper, which starts the rank. All descriptors of the result are non-blocking, and
+// closed on exec.
 absl::StatusOr<RankProcess> StartRank(const RankCommand& command, int rank);
 
 // Returns "NAME=VALUE" for each variable of the rank: those of `inherited`, with the launcher's in

@@ -58,7 +58,7 @@ class Reaper {
     sigaddset(&child, SIGCHLD);
     const int child_signals = signalfd(/*fd=*/-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     // The rank may have ended before.
-    while (child_signals >= 0 && !ReapUntilRank()) {
+    while (child_signals >= 0 && !ReapChildren()) {
       pollfd events[] = {{launcher_, POLLIN, 0}, {child_signals, POLLIN, 0}};
       poll(events, 2, /*timeout=*/-1);
       signalfd_siginfo signal;
@@ -72,7 +72,7 @@ class Reaper {
  private:
   // Reaps the children that have ended, and reports changes of the rank's state to the launcher.
   // Returns true if the rank has ended.
-  bool ReapUntilRank() {
+  bool ReapChildren() {
     int status = 0;
     pid_t changed = 0;
     while ((changed = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {

@@ -11,9 +11,9 @@
 namespace tessera {
 
 // Collective: call it after this rank has read a batch, or could not (`*read`). Returns what the
-// ranks have passed, as StopRequest::Agree does; the function itself sets `data_failed`. If
-// `compares_data` of any rank, all of them compare their data before it returns, which may take
-// longer than the time-out of a step. If this rank's data have changed, *read is that error then.
+// ranks have passed, as StopRequest::Agree does; the function itself sets `data_failed`. If any
+// rank has set `compares_data`, all of them compare their data before it returns, which may take
+// longer than the time-out of a step. If this rank's data have changed, *read becomes that error.
 absl::StatusOr<StopRequest::Report> AgreeOnData(StopRequest::Report mine, Trainer& trainer,
                                                 Ranks& ranks, StopRequest& stop,
                                                 absl::Status* read);

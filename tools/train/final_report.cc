@@ -17,7 +17,7 @@ absl::StatusOr<ComparedCost> CompareCost(const StepCost& estimated, const Measur
                                          const std::string& plugin, Ranks& ranks) {
   if (ranks.size() == 1 || measured.steps() == 0) return ComparedCost();
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   ranks.Gather(measured.sums().SerializeAsString()));
+                   ranks.AllGather(measured.sums().SerializeAsString()));
   std::vector<StepCost> sums(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     if (!sums[rank].ParseFromString(texts[rank])) {
@@ -39,7 +39,7 @@ absl::StatusOr<ComparedCost> CompareCost(const StepCost& estimated, const Measur
 absl::StatusOr<std::string> MemoryLine(const Engine& engine, int64_t earlier_peak, Ranks& ranks) {
   const int64_t peak = std::max(PeakMemory(), earlier_peak);
   ASSIGN_OR_RETURN(const std::vector<std::string> peaks,
-                   ranks.Gather(absl::StrFormat("%020d", peak)));
+                   ranks.AllGather(absl::StrFormat("%020d", peak)));
   const auto largest = std::max_element(peaks.begin(), peaks.end()) - peaks.begin();
   std::string mine;
   if (ranks.rank() == largest) {
@@ -47,7 +47,7 @@ absl::StatusOr<std::string> MemoryLine(const Engine& engine, int64_t earlier_pea
     resident.peak = std::max(resident.peak, earlier_peak);
     mine = ResidentMemoryLine(resident, engine.ResidentArenaBytes());
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ranks.Gather(mine));
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ranks.AllGather(mine));
   const std::string rank = lines.size() == 1 ? "" : absl::StrCat("rank ", largest, ": ");
   return absl::StrCat(rank, lines[largest], "\n");
 }

@@ -123,7 +123,7 @@ absl::Status TrainLoop::CheckOutput(Progress* progress) {
   if (!output_failed_) return absl::OkStatus();
   if (!(saved_here_ && saved_step_ == trainer_->step())) RETURN_IF_ERROR(Save(progress));
   return ranks_
-      .FromFirst([&]() -> absl::StatusOr<std::string> {
+      .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
         return absl::Status(output_status_.code(),
                             absl::StrCat(output_status_.message(), "; ", LastCheckpoint()));
       })
@@ -136,7 +136,7 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, int64_t zero_ns, Pro
   const bool alone = ranks_.size() == 1;
   const TracedRank rank = {ranks_.rank(), ranks_.size(), alone ? times.begin_ns : zero_ns};
   ASSIGN_OR_RETURN(const std::vector<std::string> events,
-                   ranks_.Gather(TraceEvents(executor.program(), times, rank)));
+                   ranks_.AllGather(TraceEvents(executor.program(), times, rank)));
   if (ranks_.is_first()) RETURN_IF_ERROR(WriteOutputFile(options_.trace, JoinTraces(events)));
   progress.Line(absl::StrFormat(
       "step %d: traced to %s (%.2f%% of the step outside of kernels); open it in ui.perfetto.dev",
@@ -150,7 +150,7 @@ bool TrainLoop::IsTimed(int64_t step) const {
   return (step - first_step_) % kEvery == 1 || first_step_ == configured_.config.steps();
 }
 
-absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
+absl::StatusOr<StepResult> TrainLoop::RunStep(Progress& progress) {
   // The first steps touch memory for the first time.
   const int64_t traced = std::min(first_step_ + 2, configured_.config.steps());
   const int64_t step = trainer_->step() + 1;
@@ -175,15 +175,14 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
   if (!result.finite) return NotFinite(result);
   summary_.AddStep(scale_.tokens, result.seconds);
   communication_.reset();
-  if (timed) NoteTimes();
+  if (timed) RecordTimes();
   RETURN_IF_ERROR(AgreeAfterStep(result, progress));
   progress.Step({result.step, result.loss, result.grad_norm, result.lr, result.seconds});
   if (trace) RETURN_IF_ERROR(TraceStep(result, zero_ns, progress));
   return result;
 }
 
-// Notes the times of the last step's instructions.
-void TrainLoop::NoteTimes() {
+void TrainLoop::RecordTimes() {
   const Executor& executor = engine_->executor(kTrain);
   summary_.AddTimes(executor.program(), ToTimeSpans(executor.times(), executor.step_begin_ns()));
   const StepCost cost = measured_.AfterStep();
@@ -249,8 +248,7 @@ absl::StatusOr<EvaluationResult> TrainLoop::Evaluate() {
   });
 }
 
-// Says how long an evaluation takes that one would wait for, by the last one, or else by the time
-// of the step and the work of both.
+// Estimates the time by the last evaluation, or else by the time of the step and the work of both.
 void TrainLoop::AnnounceEvaluation(const StepResult& result, Progress& progress) {
   constexpr double kNoticed = 1;  // seconds
   const Program& evaluate = engine_->executor(kEvaluate).program();
@@ -308,7 +306,7 @@ absl::Status TrainLoop::DataError() {
 
 absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
   while (trainer_->step() < configured_.config.steps() && stop_.signal() == 0 && !data_failed_) {
-    ASSIGN_OR_RETURN(const StepResult result, TakeStep(progress));
+    ASSIGN_OR_RETURN(const StepResult result, RunStep(progress));
     RETURN_IF_ERROR(AfterStep(result, progress, metrics));
     if (stop_.signal() == 0) RETURN_IF_ERROR(CheckOutput(&progress));
   }

@@ -49,21 +49,32 @@ class TrainLoop {
   absl::StatusOr<int> Run();
 
  private:
+  // Runs the steps that are left, until a signal or an error. `metrics` is null on ranks other than
+  // 0.
   absl::Status RunSteps(Progress& progress, MetricsLog* metrics);
+  // Returns whether the instructions of a step are timed.
   bool IsTimed(int64_t step) const;
-  absl::StatusOr<StepResult> TakeStep(Progress& progress);
-  void NoteTimes();
+  // Runs the next step, again with a lower loss scale if gradients overflow f16, agrees with the
+  // other ranks, and shows the result.
+  absl::StatusOr<StepResult> RunStep(Progress& progress);
+  // Adds the times of the last step's instructions to the summary.
+  void RecordTimes();
+  // Prints how long an evaluation after this step will take, if a user would notice the wait.
   void AnnounceEvaluation(const StepResult& result, Progress& progress);
   absl::StatusOr<EvaluationResult> Evaluate();
   // Agrees with the other ranks, after a step, on whether to stop. The batch of the next step has
   // been read then, so that no rank finds an error of the data in mid-step.
   absl::Status AgreeAfterStep(const StepResult& result, Progress& progress);
   bool IsFasterThanItsLimit(const StepResult& result) const;
+  // Measures the machine again, on rank 0.
   absl::Status MeasureAgain(const StepResult& result, Progress& progress);
+  // Evaluates, writes the step's metrics, and saves, as far as they are due after this step.
   absl::Status AfterStep(const StepResult& result, Progress& progress, MetricsLog* metrics);
   absl::Status Save(Progress* progress);
+  // Returns OK if the output can still be written. Otherwise saves the run, and returns the error.
   absl::Status CheckOutput(Progress* progress);
   absl::Status TraceStep(const StepResult& result, int64_t zero_ns, Progress& progress);
+  // Return the error of data that cannot be read, and of a loss or norm that is not finite.
   absl::Status DataError();
   absl::Status NotFinite(const StepResult& result) const;
   StepScale Scale() const;

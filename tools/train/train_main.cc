@@ -59,8 +59,7 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
 }
 
-// Returns the command that starts this program as the user did, by this name, as a shell reads it.
-// `bazel run` sets the variable.
+// Returns the command by which the user starts this program. `bazel run` sets the variable.
 std::string ProgramCommand(const std::string& name, const ModelDefinition& definition) {
   if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return ShellWord(name);
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
@@ -99,24 +98,25 @@ absl::Status LoadCheckpoint(const ConfiguredRun& configured, Extra extra, Traine
   return absl::OkStatus();
 }
 
-absl::Status Begin(const ConfiguredRun& configured, Trainer* trainer) {
+// Sets the state at which the run begins: a new one, or that of its checkpoint.
+absl::Status InitialiseOrLoad(const ConfiguredRun& configured, Trainer* trainer) {
   return configured.checkpoint == nullptr ? trainer->Initialise()
                                           : LoadCheckpoint(configured, Extra::kRefuse, trainer);
 }
 
 // Runs a step in guarded memory. Afterwards the state has its former value.
-absl::Status ProveMemory(const ConfiguredRun& configured, Engine* engine, Trainer* trainer) {
+absl::Status CheckMemoryOfStep(const ConfiguredRun& configured, Engine* engine, Trainer* trainer) {
   RETURN_IF_ERROR(configured.ranks.ranks->Agree(CheckMemory(
       *engine, kTrain, [trainer](Engine& each) { return trainer->SetTrainInputs(each); })));
   PrintLine(absl::StrCat(
       "memory checked: every kernel of a step stays within its buffers, and the peak is ",
       FormatBytes(engine->run().arena_bytes()), " as planned"));
-  return Begin(configured, trainer);
+  return InitialiseOrLoad(configured, trainer);
 }
 
 // Makes the engine and the trainer of this rank, and calls `use`. If that fails, reports it to the
 // other ranks before the engine's memory is freed, because freeing is collective.
-absl::StatusOr<int> OnEngine(
+absl::StatusOr<int> WithEngine(
     const ConfiguredRun& configured, CompiledRun compiled,
     const std::function<absl::StatusOr<int>(Engine& engine, Trainer& trainer)>& use) {
   Ranks& ranks = *configured.ranks.ranks;
@@ -136,7 +136,7 @@ absl::StatusOr<MachineRates> MeasureAndReport(const ConfiguredRun& configured,
   const DType dtype = MatmulDType(*compiled.FindProgram(kTrain));
   MeasuredRates rates;
   RETURN_IF_ERROR(ranks
-                      .FromFirst([&]() -> absl::StatusOr<std::string> {
+                      .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                         ASSIGN_OR_RETURN(rates, MeasureRates(*configured.backend, dtype,
                                                              compiled.arena_bytes()));
                         return "";
@@ -151,7 +151,7 @@ absl::StatusOr<MachineRates> MeasureAndReport(const ConfiguredRun& configured,
 absl::StatusOr<int> TrainSteps(const CommandLine& line, ConfiguredRun& configured,
                                const MachineRates& rates, LoopOptions options, Engine& engine,
                                Trainer& trainer) {
-  RETURN_IF_ERROR(Begin(configured, &trainer));
+  RETURN_IF_ERROR(InitialiseOrLoad(configured, &trainer));
   if (options.folder != nullptr) {
     RETURN_IF_ERROR(options.folder->WriteText("config.textproto", configured.config_text));
   }
@@ -160,7 +160,7 @@ absl::StatusOr<int> TrainSteps(const CommandLine& line, ConfiguredRun& configure
         absl::StrCat("going on from step ", trainer.step(), ", ", configured.checkpoint->folder()));
   }
   if (line.check_memory) {
-    RETURN_IF_ERROR(ProveMemory(configured, &engine, &trainer));
+    RETURN_IF_ERROR(CheckMemoryOfStep(configured, &engine, &trainer));
     ResetPeakMemory();
   }
   if (configured.checkpoint != nullptr) {
@@ -220,13 +220,15 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& command, c
       .log_every = line.log_every,
       .estimated = prepared.estimated,
       .plugin = prepared.plugin};
-  return OnEngine(configured, std::move(prepared.compiled), [&](Engine& engine, Trainer& trainer) {
-    return TrainSteps(line, configured, rates, options, engine, trainer);
-  });
+  return WithEngine(configured, std::move(prepared.compiled),
+                    [&](Engine& engine, Trainer& trainer) {
+                      return TrainSteps(line, configured, rates, options, engine, trainer);
+                    });
 }
 
-// Evaluates or samples.
-absl::StatusOr<int> UseModel(Mode mode, const ConfiguredRun& configured, CompiledRun compiled) {
+// Runs --mode=evaluate or --mode=sample. Returns the exit code.
+absl::StatusOr<int> EvaluateOrSample(Mode mode, const ConfiguredRun& configured,
+                                     CompiledRun compiled) {
   ASSIGN_OR_RETURN(const std::vector<std::string> lacks,
                    CheckMemoryOfHosts(compiled.arena_bytes(), configured.ranks));
   PrintNotes(lacks);
@@ -254,7 +256,7 @@ absl::StatusOr<int> UseModel(Mode mode, const ConfiguredRun& configured, Compile
     }
     return stop.signal() != 0 ? 128 + stop.signal() : 0;
   };
-  return OnEngine(configured, std::move(compiled), use);
+  return WithEngine(configured, std::move(compiled), use);
 }
 
 // Returns where the rates come from with which --plan_only prices a run.
@@ -264,6 +266,7 @@ std::string OriginOfRates(const CommandLine& line) {
   return kept.empty() ? "measured now" : absl::StrCat("the best of this machine so far, ", kept);
 }
 
+// Runs --plan_only for `size` ranks. Returns the exit code.
 absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& definition, int size) {
   Ranks alone;
   RunRanks ranks = {.ranks = &alone, .size = size};
@@ -296,7 +299,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
 absl::Status ResumeJob(const std::string& model, const JobAttempt& attempt, Ranks& ranks,
                        CommandLine* line) {
   ASSIGN_OR_RETURN(const std::string folder,
-                   ranks.FromFirst([&] { return FolderToResume(*line, model, attempt); }));
+                   ranks.BroadcastFromFirst([&] { return FolderToResume(*line, model, attempt); }));
   if (folder.empty()) return absl::OkStatus();
   PrintNotes({absl::StrCat(line->requeue ? "--requeue: the run goes on in "
                                          : "this job was started again, and goes on in ",
@@ -317,7 +320,7 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
   if (line.mode == Mode::kTrain) {
     RETURN_IF_ERROR(ResumeJob(definition.name, attempt, ranks, &line));
     RETURN_IF_ERROR(ranks
-                        .FromFirst([&]() -> absl::StatusOr<std::string> {
+                        .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                           ASSIGN_OR_RETURN(folder, OpenResumedFolder(line));
                           return "";
                         })
@@ -335,7 +338,7 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
                  std::move(prepared), std::move(folder), std::move(notes));
   }
   PrintNotes(notes);
-  return UseModel(line.mode, configured, std::move(prepared.compiled));
+  return EvaluateOrSample(line.mode, configured, std::move(prepared.compiled));
 }
 
 absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>& arguments,
@@ -372,6 +375,7 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
                    [&](Job& job) { return RunRank(line, name, definition, job); });
 }
 
+// Returns how to start the ranks, if this process is to. Then also passes them the launch flags.
 std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments,
                                                      const ModelDefinition& definition) {
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments, definition);

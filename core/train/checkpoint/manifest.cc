@@ -133,6 +133,7 @@ class StateParser {
     return entry;
   }
 
+  // Reads a state that is stored as one shard, all of it, in the file that the record names.
   absl::Status ParseFile(const Json& record, const StateEntry& entry) {
     ASSIGN_OR_RETURN(const std::string name, StringMember(record, "file"));
     const auto file = file_of_name_.find(name);
@@ -145,6 +146,7 @@ class StateParser {
     return absl::OkStatus();
   }
 
+  // Reads the list of a state's shards, which must cover it.
   absl::Status ParseShards(const Json& record, const StateEntry& entry) {
     ASSIGN_OR_RETURN(const Json* list, ArrayMember(record, "shards"));
     num_shards_ += static_cast<int64_t>(list->size());

@@ -33,14 +33,15 @@ absl::StatusOr<std::vector<std::string>> FilesOfASave(const Folder& folder) {
   return names;
 }
 
-// Restores a checkpoint that was being replaced, or removes it if the replacement is complete.
-absl::Status SettleReplaced(const Folder& checkpoints, const std::string& name,
-                            const std::string& replacement, const WriteOptions& options) {
+// Ends a replacement that was interrupted: removes the former checkpoint `name` if `replacement` is
+// complete, restores it if there is no replacement, and leaves both otherwise.
+absl::Status RestoreOrRemoveReplaced(const Folder& checkpoints, const std::string& name,
+                                     const std::string& replacement, const WriteOptions& options) {
   ASSIGN_OR_RETURN(const Folder old, checkpoints.OpenFolder(name));
   if (checkpoints.Has(replacement)) {
-    const absl::StatusOr<Folder> by = checkpoints.OpenFolder(replacement);
+    const absl::StatusOr<Folder> newer = checkpoints.OpenFolder(replacement);
     // The old one may be that from which the run resumes.
-    if (!by.ok() || !CheckComplete(*by).ok()) return absl::OkStatus();
+    if (!newer.ok() || !CheckComplete(*newer).ok()) return absl::OkStatus();
     BeforeChange(options, absl::StrCat("settle ", name));
     return DiscardCheckpoint(checkpoints, name, options);
   }
@@ -66,7 +67,7 @@ absl::StatusOr<std::vector<std::string>> RemoveRemains(const Folder& checkpoints
       BeforeChange(options, absl::StrCat("remove ", name));
       status = RemoveCheckpointFolder(checkpoints, name);
     } else if (absl::ConsumePrefix(&replacement, kReplacedPrefix)) {
-      status = SettleReplaced(checkpoints, name, std::string(replacement), options);
+      status = RestoreOrRemoveReplaced(checkpoints, name, std::string(replacement), options);
     }
     if (!status.ok()) warnings.emplace_back(status.message());
   }

@@ -126,7 +126,7 @@ absl::Status CheckpointSave::Prepare(const std::string& run_folder) {
   RETURN_IF_ERROR(MakeFolders(run_folder));
   ASSIGN_OR_RETURN(const Folder run, Folder::Open(run_folder));
   RETURN_IF_ERROR(run.CheckOwner());
-  ASSIGN_OR_RETURN(Folder checkpoints, run.MakeFolder(kCheckpointsName));
+  ASSIGN_OR_RETURN(Folder checkpoints, run.OpenOrCreateFolder(kCheckpointsName));
   checkpoints_.emplace(std::move(checkpoints));
   absl::StatusOr<FileDescriptor> lock = checkpoints_->Lock();
   if (absl::IsUnavailable(lock.status())) {

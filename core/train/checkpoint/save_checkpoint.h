@@ -103,14 +103,20 @@ class CheckpointSave {
  private:
   CheckpointSave(CheckpointContents contents, const SaveOptions& options);
 
+  // The part of Begin that changes the disk.
   absl::Status Prepare(const std::string& run_folder);
+  // The part of Finish that can fail.
   absl::Status WriteAndRename(absl::Span<const ShardReport> reports);
   absl::Status CheckOfThisRun(const std::string& name) const;
   bool IsKept(const FoundCheckpoint& old) const;
   void RemoveReplaced();
+  // Removes old checkpoints of this run beyond SaveOptions::keep.
   void Prune();
+  // Removes an old checkpoint, with a warning if it is not this run's or cannot be removed.
   void Discard(const FoundCheckpoint& old);
+  // Calls the hook of the options, if there is one, with a description of the change.
   void BeforeChange(absl::string_view what) const;
+  // Adds an error to the warnings.
   void WarnIfError(const absl::Status& status);
 
   const CheckpointContents contents_;

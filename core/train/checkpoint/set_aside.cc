@@ -12,6 +12,7 @@
 namespace tessera {
 namespace {
 
+// Returns `name`, or `name` with "-2", "-3", ... if the folder has such an entry.
 std::string FreeName(const Folder& folder, const std::string& name) {
   std::string free = name;
   for (int i = 2; folder.Has(free); ++i) free = absl::StrCat(name, "-", i);
@@ -28,13 +29,13 @@ absl::StatusOr<std::vector<std::string>> SetAsideDamaged(const Folder& checkpoin
   }
   ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(checkpoints));
   std::vector<std::string> lines;
-  for (const FoundCheckpoint& each : found) {
+  for (const FoundCheckpoint& checkpoint : found) {
     // The next save restores or removes one that was being replaced.
-    if (each.name != StepFolderName(each.step)) continue;
-    if (known.count(each.name) == 0 && !IsDamage(CheckComplete(each.folder))) continue;
-    const std::string aside = FreeName(checkpoints, absl::StrCat(kDamagedPrefix, each.name));
-    RETURN_IF_ERROR(checkpoints.Rename(each.name, aside));
-    lines.push_back(absl::StrCat("the damaged checkpoint ", each.name, " is now called ",
+    if (checkpoint.name != StepFolderName(checkpoint.step)) continue;
+    if (known.count(checkpoint.name) == 0 && !IsDamage(CheckComplete(checkpoint.folder))) continue;
+    const std::string aside = FreeName(checkpoints, absl::StrCat(kDamagedPrefix, checkpoint.name));
+    RETURN_IF_ERROR(checkpoints.Rename(checkpoint.name, aside));
+    lines.push_back(absl::StrCat("the damaged checkpoint ", checkpoint.name, " is now called ",
                                  checkpoints.PathOf(aside),
                                  ", and is not among those that are kept"));
   }

@@ -72,7 +72,8 @@ class RandomMeasure {
   const RandomStream stream_;
 };
 
-absl::Status Overlapping(absl::Span<const StateShard> shards) {
+// Returns the error for shards of which some overlap, with two of them if they are found soon.
+absl::Status OverlapError(absl::Span<const StateShard> shards) {
   for (size_t i = 0; i < std::min(shards.size(), kMostCompared); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (!ShardsOverlap(shards[j], shards[i])) continue;
@@ -90,7 +91,7 @@ absl::Status CheckCover(const Shape& shape, absl::Span<const StateShard> shards)
   int64_t left = elements;
   for (const StateShard& shard : shards) {
     RETURN_IF_ERROR(CheckShard(shard, shape));
-    if (shard.size() > left) return Overlapping(shards);
+    if (shard.size() > left) return OverlapError(shards);
     left -= shard.size();
   }
   if (left > 0) {
@@ -102,7 +103,7 @@ absl::Status CheckCover(const Shape& shape, absl::Span<const StateShard> shards)
   const RandomMeasure measure((uint64_t{random()} << 32) | random());
   uint64_t sum = 0;
   for (const StateShard& shard : shards) sum = RandomMeasure::Add(sum, measure.Of(shard));
-  return sum == measure.Of(FullShard(shape)) ? absl::OkStatus() : Overlapping(shards);
+  return sum == measure.Of(FullShard(shape)) ? absl::OkStatus() : OverlapError(shards);
 }
 
 }  // namespace tessera

@@ -52,6 +52,7 @@ class ConfigEditor {
 
  private:
   struct FieldLocation;
+  // Sets *location to the field of a path. NotFound if there is none.
   absl::Status Find(absl::string_view path, FieldLocation* location) const;
 
   std::unique_ptr<RunConfig> run_;

@@ -16,29 +16,30 @@ class Scanner {
   // Returns the next token: a name, a string, or one other character; "" at the end.
   absl::string_view Next() {
     SkipSpace();
-    begin_ = at_;
-    if (at_ == text_.size()) return "";
-    const char first = text_[at_++];
+    begin_ = position_;
+    if (position_ == text_.size()) return "";
+    const char first = text_[position_++];
     if (first == '"' || first == '\'') {
-      while (at_ < text_.size() && text_[at_] != first) at_ += text_[at_] == '\\' ? 2 : 1;
-      at_ = std::min(at_ + 1, text_.size());
+      while (position_ < text_.size() && text_[position_] != first)
+        position_ += text_[position_] == '\\' ? 2 : 1;
+      position_ = std::min(position_ + 1, text_.size());
     } else if (IsNamePart(first)) {
-      while (at_ < text_.size() && IsNamePart(text_[at_])) ++at_;
+      while (position_ < text_.size() && IsNamePart(text_[position_])) ++position_;
     }
-    return text_.substr(begin_, at_ - begin_);
+    return text_.substr(begin_, position_ - begin_);
   }
   size_t begin() const { return begin_; }  // of the last token
-  size_t end() const { return at_; }
+  size_t end() const { return position_; }
 
  private:
   static bool IsNamePart(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
   void SkipSpace() {
-    while (at_ < text_.size()) {
-      if (text_[at_] == '#') {
-        at_ = std::min(text_.find('\n', at_), text_.size());
-      } else if (absl::ascii_isspace(text_[at_])) {
-        ++at_;
+    while (position_ < text_.size()) {
+      if (text_[position_] == '#') {
+        position_ = std::min(text_.find('\n', position_), text_.size());
+      } else if (absl::ascii_isspace(text_[position_])) {
+        ++position_;
       } else {
         return;
       }
@@ -46,7 +47,7 @@ class Scanner {
   }
 
   const absl::string_view text_;
-  size_t begin_ = 0, at_ = 0;
+  size_t begin_ = 0, position_ = 0;
 };
 
 bool IsOpening(absl::string_view token) { return token == "{" || token == "<"; }
@@ -57,9 +58,9 @@ bool IsClosing(absl::string_view token) { return token == "}" || token == ">"; }
 std::string WithModelType(absl::string_view text, absl::string_view type) {
   std::string result;
   size_t copied = 0;
-  const auto insert = [&](size_t at, absl::string_view more) {
-    absl::StrAppend(&result, text.substr(copied, at - copied), more);
-    copied = at;
+  const auto insert = [&](size_t offset, absl::string_view more) {
+    absl::StrAppend(&result, text.substr(copied, offset - copied), more);
+    copied = offset;
   };
   Scanner scanner(text);
   int depth = 0;

@@ -30,7 +30,7 @@ absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
   config.set_batch(kShape.batch);
   config.set_sequence(kShape.sequence);
   ASSIGN_OR_RETURN(std::vector<Graph> graphs,
-                   RecordRun(BigramModel(), config, RunParts::kEvaluate));
+                   RecordRun(BigramModel(), config, RunGraphs::kEvaluate));
   Plan plan;
   Stage& stage = *plan.add_stages();
   *stage.mutable_mesh() = ToProto(mesh);

@@ -20,15 +20,16 @@ absl::StatusOr<std::string> CheckOncePerHost(const MappedFile* file, const Check
                                              Ranks& ranks) {
   const std::string mine =
       file == nullptr ? "" : absl::StrCat(comm::HostIdentity(), " ", file->Identity());
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, ranks.Gather(mine));
-  const auto checking = std::find(files.begin(), files.end(), mine) - files.begin();
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, ranks.AllGather(mine));
+  // The first rank that has mapped the same file checks it.
+  const auto checking_rank = std::find(files.begin(), files.end(), mine) - files.begin();
   std::string found;
-  if (file != nullptr && checking == ranks.rank()) {
+  if (file != nullptr && checking_rank == ranks.rank()) {
     const absl::StatusOr<std::string> checked = check(*file);
     found = checked.ok() ? *checked : absl::StrCat(kError, checked.status().message());
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> results, ranks.Gather(found));
-  absl::string_view result = results[checking];
+  ASSIGN_OR_RETURN(const std::vector<std::string> results, ranks.AllGather(found));
+  absl::string_view result = results[checking_rank];
   if (absl::ConsumePrefix(&result, kError)) return absl::InvalidArgumentError(result);
   return std::string(result);
 }

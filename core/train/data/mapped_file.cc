@@ -76,17 +76,17 @@ absl::StatusOr<FileVersion> MappedFile::Version() const {
 }
 
 absl::Status MappedFile::ReadAt(int64_t offset, absl::Span<char> bytes) const {
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t count = pread(fd_.get(), bytes.data() + done, bytes.size() - done,
-                                offset + static_cast<int64_t>(done));
+  for (size_t filled = 0; filled < bytes.size();) {
+    const ssize_t count = pread(fd_.get(), bytes.data() + filled, bytes.size() - filled,
+                                offset + static_cast<int64_t>(filled));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot read the file"));
     if (count == 0) {
       return absl::FailedPreconditionError(
           absl::StrCat(path_, ": the file was changed while it was in use: it had ", opened_.bytes,
-                       " bytes when it was opened, and ends at byte ", offset + done, " now"));
+                       " bytes when it was opened, and ends at byte ", offset + filled, " now"));
     }
-    done += static_cast<size_t>(count);
+    filled += static_cast<size_t>(count);
   }
   return absl::OkStatus();
 }

@@ -47,8 +47,9 @@ struct Faults {
   int64_t controls = 0;
 };
 
-// Checks text that begins and ends with a character. Returns whether to continue.
-bool CheckChunk(const char* at, const char* end, Faults* faults) {
+// Records the faults of a piece of text, which begins and ends with a character. Returns false at a
+// fault after which nothing more needs to be checked: a zero byte, or bytes that are not UTF-8.
+bool FindFaults(const char* at, const char* end, Faults* faults) {
   while (at < end) {
     const char* next = at;
     for (uint64_t word = 0; end - next >= 8; next += 8) {
@@ -182,7 +183,7 @@ absl::StatusOr<std::string> CheckText(absl::string_view path, absl::string_view 
   for (const char* at = contents.data(); at < end;) {
     const size_t rest = end - at;
     const char* const next = rest <= kChunkBytes ? end : BorderBefore(at + kChunkBytes);
-    if (!CheckChunk(at, next, &faults)) break;
+    if (!FindFaults(at, next, &faults)) break;
     checksum.Update(absl::MakeConstSpan(at, next - at));
     at = next;
   }

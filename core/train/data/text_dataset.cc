@@ -80,8 +80,8 @@ TextDataset::TextDataset(std::unique_ptr<MappedFile> file, std::string checksum,
       sample_(std::move(sample)),
       checked_(file_->opened()) {}
 
-absl::StatusOr<std::unique_ptr<MappedFile>> TextDataset::Find(absl::string_view path,
-                                                              int64_t sequence) {
+absl::StatusOr<std::unique_ptr<MappedFile>> TextDataset::Map(absl::string_view path,
+                                                             int64_t sequence) {
   if (sequence < 1 || sequence > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read a text in sequences of ", sequence,
                                                    " tokens: 1 to 2147483647 would be right"));
@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Create(std::unique_ptr
 
 absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view path,
                                                                int64_t sequence, uint64_t seed) {
-  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, Find(path, sequence));
+  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, Map(path, sequence));
   ASSIGN_OR_RETURN(std::string checksum, CheckText(file->path(), file->contents()));
   return Create(std::move(file), std::move(checksum), sequence, seed);
 }

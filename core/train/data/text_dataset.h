@@ -40,9 +40,9 @@ class TextDataset : public Dataset {
   static absl::StatusOr<std::unique_ptr<TextDataset>> Open(absl::string_view path, int64_t sequence,
                                                            uint64_t seed);
 
-  // The two halves of Open, for ranks of which one reads the file for others. Find reads none of
-  // it. `checksum` is what CheckText returns for the contents.
-  static absl::StatusOr<std::unique_ptr<MappedFile>> Find(absl::string_view path, int64_t sequence);
+  // The two halves of Open, for ranks of which one reads the file for others. Map maps the file and
+  // checks its length, but reads none of it. `checksum` is what CheckText returns for the contents.
+  static absl::StatusOr<std::unique_ptr<MappedFile>> Map(absl::string_view path, int64_t sequence);
   static absl::StatusOr<std::unique_ptr<TextDataset>> Create(std::unique_ptr<MappedFile> file,
                                                              std::string checksum, int64_t sequence,
                                                              uint64_t seed);

@@ -33,7 +33,7 @@ std::vector<CollectiveCount> StepTimer::Counts() const {
   return collectives_ == nullptr ? std::vector<CollectiveCount>() : collectives_->Counts();
 }
 
-absl::StatusOr<double> StepTimer::TimeOf(const std::function<absl::Status()>& function) {
+absl::StatusOr<double> StepTimer::TimeOnAllRanks(const std::function<absl::Status()>& function) {
   using Clock = std::chrono::steady_clock;
   const auto excluded = [this] { return collectives_ ? collectives_->excluded_nanoseconds() : 0; };
   RETURN_IF_ERROR(ranks_.Barrier());
@@ -46,8 +46,8 @@ absl::StatusOr<double> StepTimer::TimeOf(const std::function<absl::Status()>& fu
   return 1e-9 * static_cast<double>(nanoseconds);
 }
 
-absl::StatusOr<double> StepTimer::Step(StepResult* result) {
-  return TimeOf([&]() -> absl::Status {
+absl::StatusOr<double> StepTimer::TimeStep(StepResult* result) {
+  return TimeOnAllRanks([&]() -> absl::Status {
     ASSIGN_OR_RETURN(const StepResult step, trainer_->Step());
     if (result != nullptr) *result = step;
     return absl::OkStatus();
@@ -61,9 +61,9 @@ absl::StatusOr<StepResult> StepTimer::RecordStep() {
   return result;
 }
 
-absl::StatusOr<double> StepTimer::Computation() {
+absl::StatusOr<double> StepTimer::TimeComputation() {
   if (collectives_ != nullptr) collectives_->set_excluded(true);
-  absl::StatusOr<double> seconds = TimeOf([&]() -> absl::Status {
+  absl::StatusOr<double> seconds = TimeOnAllRanks([&]() -> absl::Status {
     // A step may write over its inputs.
     RETURN_IF_ERROR(trainer_->SetTrainInputs(*engine_));
     return engine_->Run(kTrain);
@@ -89,9 +89,9 @@ absl::Status StepTimer::PutStateBack() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> StepTimer::Communication() {
+absl::StatusOr<double> StepTimer::TimeCommunication() {
   if (collectives_ == nullptr) return 0.0;
-  return TimeOf([&] { return collectives_->RunRecorded(); });
+  return TimeOnAllRanks([&] { return collectives_->RunRecorded(); });
 }
 
 }  // namespace tessera

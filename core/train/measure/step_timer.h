@@ -44,27 +44,28 @@ class StepTimer {
   std::vector<CollectiveCount> Counts() const;
 
   // Executes the next training step. `result` may be null.
-  absl::StatusOr<double> Step(StepResult* result = nullptr);
-  // Executes the next training step, and records its collectives for Communication.
+  absl::StatusOr<double> TimeStep(StepResult* result = nullptr);
+  // Executes the next training step, and records its collectives for TimeCommunication.
   absl::StatusOr<StepResult> RecordStep();
 
   // Runs a training step and returns the time of its computation alone: each collective ends before
   // the next instruction begins, and its time is not counted. (Sends and receives may overlap with
   // computation; waits for them are not counted.) The step is not counted as a step of the run, but
   // it changes the run's state.
-  absl::StatusOr<double> Computation();
+  absl::StatusOr<double> TimeComputation();
   // SetStateAside copies the state of the run, and PutStateBack restores it from the copy. Call
-  // them before and after Computation.
+  // them before and after TimeComputation.
   absl::Status SetStateAside();
   absl::Status PutStateBack();
   // Runs the recorded collectives, one after the other, and returns their time. It overwrites their
   // buffers, which may hold state of the run.
-  absl::StatusOr<double> Communication();
+  absl::StatusOr<double> TimeCommunication();
 
  private:
   StepTimer(const TimedRun& run, Ranks* ranks) : run_(run), ranks_(*ranks) {}
 
-  absl::StatusOr<double> TimeOf(const std::function<absl::Status()>& function);
+  // Calls a function on all ranks at once, and returns its time. Collective.
+  absl::StatusOr<double> TimeOnAllRanks(const std::function<absl::Status()>& function);
 
   const TimedRun run_;
   Ranks& ranks_;

@@ -37,7 +37,7 @@ void ExpectOnTwoRanks(const std::string& stage, const Body& body) {
           const RunConfig config = BigramConfig();
           const std::unique_ptr<Backend> backend = MakeReferenceBackend();
           ASSIGN_OR_RETURN(const std::vector<Graph> graphs,
-                           RecordRun(model, config, RunParts::kAll));
+                           RecordRun(model, config, RunGraphs::kAll));
           ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(graphs, plan, *backend, *ranks));
           ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
                            SyntheticDataset::Create(BigramModel::kVocabulary, config.seed()));
@@ -87,13 +87,13 @@ TEST(StepTimerTest, ComputationAloneIsTheNextStep) {
           RETURN_IF_ERROR(timer.SetStateAside());
           ASSIGN_OR_RETURN(const std::vector<char> before, StateOf(timer.engine()));
           RETURN_IF_ERROR(Poison(timer.engine()));
-          RETURN_IF_ERROR(timer.Computation().status());
+          RETURN_IF_ERROR(timer.TimeComputation().status());
           ASSIGN_OR_RETURN(const std::vector<char> after, StateOf(timer.engine()));
           EXPECT_NE(before, after);
-          RETURN_IF_ERROR(timer.Communication().status());
+          RETURN_IF_ERROR(timer.TimeCommunication().status());
           RETURN_IF_ERROR(timer.PutStateBack());
           StepResult result;
-          RETURN_IF_ERROR(timer.Step(&result).status());
+          RETURN_IF_ERROR(timer.TimeStep(&result).status());
           EXPECT_TRUE(result.finite);
           ASSIGN_OR_RETURN(const std::vector<char> stepped, StateOf(timer.engine()));
           EXPECT_EQ(after, stepped);

@@ -39,6 +39,8 @@ struct Threads {
   std::vector<std::string> names;  // by thread
 };
 
+// Assigns each instruction, in the order in which they began, to the first thread of its stream
+// that is free.
 Threads AssignThreads(const Program& program, const Table<InstructionId, InstructionTime>& times) {
   Threads threads;
   threads.of_instruction.resize(program.instructions.size());
@@ -71,8 +73,9 @@ Threads AssignThreads(const Program& program, const Table<InstructionId, Instruc
   return threads;
 }
 
-Json Slice(const Program& program, const Instruction& instruction, InstructionTime time, int thread,
-           const TracedRank& rank) {
+// Returns the slice of an instruction that ran on a thread.
+Json InstructionSlice(const Program& program, const Instruction& instruction, InstructionTime time,
+                      int thread, const TracedRank& rank) {
   const std::string operation = program.OperationOf(instruction);
   Json args = {
       {"op", operation},
@@ -158,6 +161,7 @@ Table<InstructionId, int64_t> LiveBytes(const Program& program) {
   return result;
 }
 
+// Returns the event that names a process or a thread; `kind` is its name in the format.
 Json Metadata(absl::string_view kind, absl::string_view name, const TracedRank& rank,
               int thread = 0) {
   return {{"name", Text(kind)},
@@ -185,7 +189,7 @@ std::string TraceEvents(const Program& program, const StepTimes& times, const Tr
   for (const InstructionId i : program.instructions.ids()) {
     const InstructionTime& time = times.instructions[i];
     events.push_back(
-        Slice(program, program.instructions[i], time, threads.of_instruction[i], rank));
+        InstructionSlice(program, program.instructions[i], time, threads.of_instruction[i], rank));
     events.push_back({{"name", "live"},  // Perfetto shows "live bytes"
                       {"ph", "C"},
                       {"ts", Microseconds(time.begin_ns - rank.zero_ns)},

@@ -74,7 +74,7 @@ std::optional<Difference> FirstDifference(const std::vector<RankFact>& first,
 absl::Status CompareRanks(Ranks& ranks, absl::Span<const RankFact> facts,
                           absl::string_view remedy) {
   if (ranks.size() == 1) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ranks.Gather(ToText(facts)));
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ranks.AllGather(ToText(facts)));
   const std::vector<RankFact> first = FromText(texts[0]);
   std::optional<Difference> difference;
   std::vector<int> differing;

@@ -40,11 +40,12 @@ absl::StatusOr<CompiledRun> CompileTogether(const std::vector<Graph>& graphs, co
   if (ranks.size() == 1) return CompileRun(graphs, plan, catalogue, 1, plugin_passes);
   RETURN_IF_ERROR(CompareRanks(ranks, FingerprintsOf(graphs), kSameProgram));
   absl::StatusOr<CompiledRun> run;
-  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    run = CompileRun(graphs, plan, catalogue, ranks.size(), plugin_passes);
-    RETURN_IF_ERROR(run.status());
-    return run->plan.SerializeAsString();
-  }));
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+                     run = CompileRun(graphs, plan, catalogue, ranks.size(), plugin_passes);
+                     RETURN_IF_ERROR(run.status());
+                     return run->plan.SerializeAsString();
+                   }));
   if (!ranks.is_first()) {
     Plan completed;
     run = completed.ParseFromString(bytes)

@@ -44,7 +44,7 @@ absl::Status Ranks::Barrier() {
   return agreement_ == nullptr ? absl::OkStatus() : agreement_->Wait(agreement_->Barrier());
 }
 
-absl::StatusOr<std::vector<std::string>> Ranks::Gather(absl::string_view mine) {
+absl::StatusOr<std::vector<std::string>> Ranks::AllGather(absl::string_view mine) {
   if (agreement_ == nullptr) return std::vector<std::string>{std::string(mine)};
   const int64_t length = static_cast<int64_t>(mine.size());
   std::vector<int64_t> lengths(size());
@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<std::string>> Ranks::Gather(absl::string_view mine) {
   return texts;
 }
 
-absl::StatusOr<std::string> Ranks::FromFirst(
+absl::StatusOr<std::string> Ranks::BroadcastFromFirst(
     const std::function<absl::StatusOr<std::string>()>& make) {
   if (agreement_ == nullptr) return make();
   std::string text;
@@ -85,7 +85,7 @@ absl::StatusOr<std::string> Ranks::FromFirst(
 
 absl::Status Ranks::Agree(const absl::Status& mine) {
   if (agreement_ == nullptr) return mine;
-  const absl::StatusOr<std::vector<std::string>> texts = Gather(ToText(mine));
+  const absl::StatusOr<std::vector<std::string>> texts = AllGather(ToText(mine));
   // A rank that has aborted reports the cause: often it is this error, which it already has.
   if (!texts.ok()) return mine.ok() || IsOfAnotherRank(texts.status()) ? texts.status() : mine;
   const auto failed = [](const std::string& text) { return !text.empty(); };
@@ -117,11 +117,15 @@ absl::StatusOr<Collectives*> Ranks::CollectivesOn(const Mesh& mesh) {
   return meshes_.back().get();
 }
 
+// The barrier never completes, because rank 0 does not enter it: rank 0's abort ends it with an
+// error.
+void Ranks::WaitForAbortOfFirst() { Barrier().IgnoreError(); }
+
 void Ranks::Abort(const absl::Status& why) {
   if (world_ == nullptr) return;
-  // Rank 0 reports an agreed error. It might learn of this abort before it has the error itself, so
-  // the others wait in a barrier, which rank 0 does not enter but ends by its own abort.
-  if (IsAgreed(why) && !is_first()) Barrier().IgnoreError();
+  // Rank 0 reports an agreed error. It must not learn of another rank's abort before it has the
+  // error itself, so its abort comes first.
+  if (IsAgreed(why) && !is_first()) WaitForAbortOfFirst();
   for (const auto& mesh : meshes_) mesh->Abort(why);
   agreement_->Abort(why);
   steps_->Abort(why);

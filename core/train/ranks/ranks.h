@@ -43,9 +43,10 @@ class Ranks {
   // Returns when all ranks have called it.
   absl::Status Barrier();
   // Returns the text of each rank, in the order of ranks.
-  absl::StatusOr<std::vector<std::string>> Gather(absl::string_view mine);
+  absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view mine);
   // Returns rank 0's result on all ranks: only rank 0 calls `make`. Its error is an agreed one.
-  absl::StatusOr<std::string> FromFirst(const std::function<absl::StatusOr<std::string>()>& make);
+  absl::StatusOr<std::string> BroadcastFromFirst(
+      const std::function<absl::StatusOr<std::string>()>& make);
   // Returns OK if all ranks pass OK. Otherwise returns the same agreed error on all ranks: that of
   // the lowest rank that failed. It names the ranks with this error, unless all ranks have it.
   absl::Status Agree(const absl::Status& mine);
@@ -65,6 +66,9 @@ class Ranks {
   void Abort(const absl::Status& why);
 
  private:
+  // Returns when rank 0 has called Abort. For the other ranks.
+  void WaitForAbortOfFirst();
+
   comm::World* world_ = nullptr;
   std::unique_ptr<comm::Communicator> agreement_;  // waits without bound; null for one rank
   std::unique_ptr<comm::Communicator> steps_;      // waits up to the time-out; null for one rank

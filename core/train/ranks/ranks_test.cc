@@ -38,12 +38,12 @@ TEST(RanksTest, GatherReturnsEveryText) {
   for (const int size : {1, 2, 3}) {
     const auto results = RunRanks(size, [&](Ranks& ranks) -> absl::Status {
       const std::string mine(1000 * ranks.rank(), static_cast<char>('a' + ranks.rank()));
-      ASSIGN_OR_RETURN(const std::vector<std::string> texts, ranks.Gather(mine));
+      ASSIGN_OR_RETURN(const std::vector<std::string> texts, ranks.AllGather(mine));
       EXPECT_EQ(texts.size(), size);
       for (int r = 0; r < size; ++r) {
         EXPECT_EQ(texts[r], std::string(1000 * r, static_cast<char>('a' + r)));
       }
-      ASSIGN_OR_RETURN(const std::vector<std::string> none, ranks.Gather(""));
+      ASSIGN_OR_RETURN(const std::vector<std::string> none, ranks.AllGather(""));
       EXPECT_EQ(none, std::vector<std::string>(size));
       return absl::OkStatus();
     });
@@ -56,14 +56,14 @@ TEST(RanksTest, OnlyTheFirstRankMakesWhatAllGet) {
     const std::string large(200000, 'x');
     for (const std::string& text : {std::string("a\0b", 3), std::string(), large}) {
       ASSIGN_OR_RETURN(const std::string made,
-                       ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+                       ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                          EXPECT_EQ(ranks.rank(), 0);
                          return text;
                        }));
       EXPECT_EQ(made, text);
     }
     return ranks
-        .FromFirst([]() -> absl::StatusOr<std::string> {
+        .BroadcastFromFirst([]() -> absl::StatusOr<std::string> {
           return absl::NotFoundError("there is no such folder");
         })
         .status();
@@ -112,7 +112,7 @@ TEST(RanksTest, ALateRankIsWaitedForButNotInAStep) {
       [](Ranks& ranks) -> absl::Status {
         if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
         RETURN_IF_ERROR(ranks.Agree(absl::OkStatus()));
-        RETURN_IF_ERROR(ranks.FromFirst([] { return std::string("plan"); }).status());
+        RETURN_IF_ERROR(ranks.BroadcastFromFirst([] { return std::string("plan"); }).status());
         if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
         int64_t value = 0;
         return ranks.Max(absl::MakeSpan(&value, 1));
@@ -150,9 +150,11 @@ TEST(RanksTest, AnAbortEndsEveryWaitOfTheOthers) {
 TEST(RanksTest, RanksDoNotAbortForAnAgreedErrorBeforeTheFirstOne) {
   std::atomic<bool> first_aborts = false;
   const auto results = RunRanks(3, [&](Ranks& ranks) -> absl::Status {
-    absl::Status error =
-        ranks.FromFirst([]() -> absl::StatusOr<std::string> { return absl::NotFoundError("none"); })
-            .status();
+    absl::Status error = ranks
+                             .BroadcastFromFirst([]() -> absl::StatusOr<std::string> {
+                               return absl::NotFoundError("none");
+                             })
+                             .status();
     if (ranks.is_first()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       first_aborts = true;

@@ -28,19 +28,18 @@ std::string Number(double value) {
   return absl::StrFormat("%9.4f", value);
 }
 
-double Share(double seconds_at_best, double seconds) {
-  return seconds > 0 ? seconds_at_best / seconds : 0;
-}
+// Returns amount / seconds, or 0 if the time is not known.
+double RatioOrZero(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
 }  // namespace
 
 std::string StepLine(const StepReport& report, const StepScale& scale, int width) {
   const int digits = static_cast<int>(absl::StrCat(scale.total_steps).size());
   const double milliseconds = report.seconds * 1e3;
-  const double tokens_per_second = Share(static_cast<double>(scale.tokens), report.seconds);
+  const double tokens_per_second = RatioOrZero(static_cast<double>(scale.tokens), report.seconds);
   struct Column {
     std::string text;
-    int rank;  // the highest is left out first
+    int dispensability;  // the column with the highest is left out first
   };
   std::vector<Column> columns = {
       {absl::StrFormat("step %*d/%d", digits, report.step, scale.total_steps), 0},
@@ -49,8 +48,9 @@ std::string StepLine(const StepReport& report, const StepScale& scale, int width
       {absl::StrFormat("lr %.2e", report.lr), 6},
       {absl::StrFormat("%8.*f ms", milliseconds < 100 ? 2 : 0, milliseconds), 3},
       {absl::StrFormat("%6s tokens/s", FormatCount(tokens_per_second)), 2},
-      {absl::StrFormat("MFU %5.1f%%", 100 * Share(scale.best_seconds, report.seconds)), 4},
-      {absl::StrFormat("%5.1f%% of limit", 100 * Share(scale.limit_seconds, report.seconds)), 7},
+      {absl::StrFormat("MFU %5.1f%%", 100 * RatioOrZero(scale.best_seconds, report.seconds)), 4},
+      {absl::StrFormat("%5.1f%% of limit", 100 * RatioOrZero(scale.limit_seconds, report.seconds)),
+       7},
       {FormatBytes(scale.memory_bytes), 8},
   };
   const auto joined = [&columns] {
@@ -60,9 +60,9 @@ std::string StepLine(const StepReport& report, const StepScale& scale, int width
   };
   std::string line = joined();
   while (width > 0 && static_cast<int>(line.size()) > width && columns.size() > 1) {
-    columns.erase(
-        std::max_element(columns.begin(), columns.end(),
-                         [](const Column& a, const Column& b) { return a.rank < b.rank; }));
+    columns.erase(std::max_element(
+        columns.begin(), columns.end(),
+        [](const Column& a, const Column& b) { return a.dispensability < b.dispensability; }));
     line = joined();
   }
   return line;

@@ -32,12 +32,14 @@ struct StepReport {
   double seconds = 0;
 };
 
-// `report.seconds` may be the mean of several steps. If `width` > 0, columns are left out until the
-// line is no longer than that: first memory and the share of the limit, last the loss.
+// Returns the line of a step, without a line end, as at the top of this file. `report.seconds` may
+// be the mean of several steps. If `width` > 0, columns are left out until the line is no longer
+// than that: first memory and the share of the limit, last the loss.
 std::string StepLine(const StepReport& report, const StepScale& scale, int width = 0);
 
-// "[=========>          ]  47%  step 470/1000  loss 2.3456  1m 23s left", `width` characters long,
-// or as long as the text if that is longer.
+// Returns a line such as "[=========>          ]  47%  step 470/1000  loss 2.3456  1m 23s left", in
+// which step 470 is done. It is `width` columns long, or longer if the text and a bar of ten
+// columns do not fit.
 std::string ProgressBar(const StepReport& report, const StepScale& scale, double seconds_left,
                         int width);
 
@@ -77,8 +79,10 @@ class Progress {
   void ClearBar();
 
  private:
+  // Returns the number of steps from one line to the next if log_every is 0.
   int64_t Interval() const;
   bool IsLineDue(int64_t step, double now) const;
+  // Draws the bar, unless there is no terminal, it was drawn a moment ago, or the run is complete.
   void DrawBar(double now, const StepReport& report);
 
   std::FILE* const out_;
@@ -87,8 +91,8 @@ class Progress {
   const Clock clock_;
   const double start_;
   int64_t reported_ = 0;  // steps
-  double last_line_ = 0;  // when
-  double last_bar_ = 0;   // when
+  double last_line_ = 0;  // the time at which it was printed
+  double last_bar_ = 0;   // the time at which it was drawn
   bool bar_shown_ = false;
   double seconds_since_line_ = 0;
   int64_t steps_since_line_ = 0;

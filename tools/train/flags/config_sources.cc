@@ -41,13 +41,15 @@ absl::Status OneOf(absl::string_view field, const std::string& value,
                                                  DidYouMean(value, names)));
 }
 
-absl::Status CheckBatch(const RunConfig& config) {
+// Checks the sizes of a step's batch: batch, sequence and micro_batches.
+absl::Status CheckBatchSizes(const RunConfig& config) {
   RETURN_IF_ERROR(AtLeast("batch", config.batch(), 1));
   RETURN_IF_ERROR(AtLeast("sequence", config.sequence(), 1));
   RETURN_IF_ERROR(AtLeast("micro_batches", config.micro_batches(), 1));
   // The number of tokens of a step must fit into the integers with which kernels count them.
-  constexpr int64_t kMostTokens = int64_t{1} << 31;
-  if (config.batch() >= kMostTokens || config.sequence() >= kMostTokens / config.batch()) {
+  // Divides instead of multiplying: the product may not fit even into 64 bits.
+  constexpr int64_t kMostTokens = (int64_t{1} << 31) - 1;
+  if (config.sequence() > kMostTokens / config.batch()) {
     return absl::InvalidArgumentError(absl::StrCat("batch times sequence is ", config.batch(),
                                                    " times ", config.sequence(),
                                                    ": it must be below 2^31 tokens"));
@@ -157,7 +159,7 @@ absl::Status CheckRunConfig(const RunConfig& config) {
   RETURN_IF_ERROR(AtLeast("steps", config.steps(), 1));
   // A checkpoint of a later step could not be saved.
   RETURN_IF_ERROR(AtMost("steps", config.steps(), kMaxSteps));
-  RETURN_IF_ERROR(CheckBatch(config));
+  RETURN_IF_ERROR(CheckBatchSizes(config));
   RETURN_IF_ERROR(OneOf("device", config.device(), BackendNames()));
   RETURN_IF_ERROR(OneOf("recompute", config.recompute(), {"none", "block"}));
   RETURN_IF_ERROR(OneOf("dtype", config.dtype(), {"f32", "bf16", "f16"}));

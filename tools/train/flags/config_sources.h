@@ -44,6 +44,8 @@ struct ConfigChange {
   std::string path;
   std::string before, after;
 };
+// Returns the fields whose values differ, in the order of FieldPaths. Both editors must be of the
+// same model, so that they have the same fields.
 std::vector<ConfigChange> ChangesBetween(const ConfigEditor& before, const ConfigEditor& after);
 
 // Checks what can be checked without the model. InvalidArgument names the field, its value and the

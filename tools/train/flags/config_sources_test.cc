@@ -110,6 +110,23 @@ TEST(RunConfigTest, EveryFieldIsChecked) {
   }
 }
 
+// Regression: the limit was divided by the batch and rounded down, so some batches below it were
+// refused.
+TEST(RunConfigTest, AStepMayHaveAnyNumberOfTokensBelowTheLimit) {
+  const auto check = [](int64_t batch, int64_t sequence) {
+    RunConfig config = DefaultRunConfig();
+    config.set_batch(batch);
+    config.set_sequence(sequence);
+    return CheckRunConfig(config);
+  };
+  EXPECT_TRUE(check(3, 715'827'882).ok()) << check(3, 715'827'882);  // 2^31 - 2 tokens
+  EXPECT_TRUE(check(1, 2'147'483'647).ok()) << check(1, 2'147'483'647);
+  EXPECT_TRUE(check(2'147'483'647, 1).ok()) << check(2'147'483'647, 1);
+  EXPECT_FALSE(check(2, 1 << 30).ok());
+  EXPECT_FALSE(check(3, 715'827'883).ok());
+  EXPECT_FALSE(check(int64_t{1} << 31, 1).ok());
+}
+
 TEST(RunConfigTest, MemoryLimitIsInBytes) {
   RunConfig config = DefaultRunConfig();
   EXPECT_EQ(MemoryLimit(config), 0);

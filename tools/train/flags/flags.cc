@@ -149,7 +149,8 @@ absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::s
   return settings;
 }
 
-absl::StatusOr<std::set<std::string>> CheckDump(const std::vector<std::string>& names) {
+// Returns the names of --dump as a set. InvalidArgument for one that is unknown.
+absl::StatusOr<std::set<std::string>> ParseDump(const std::vector<std::string>& names) {
   const std::vector<std::string> known = {"graph", "plan", "program", "memory"};
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
@@ -212,7 +213,7 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
   if (has_nproc) {
     RETURN_IF_ERROR(comm::ReadLaunchFlags(&line->launch));
     RETURN_IF_ERROR(CheckWorld(line->world, line->launch.nproc));
-    line->launch.times.stopped_limit =
+    line->launch.times.suspended_limit =
         std::chrono::milliseconds(static_cast<int64_t>(line->world.timeout_seconds * 1e3));
     return absl::OkStatus();
   }
@@ -326,7 +327,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   line.print_config = absl::GetFlag(FLAGS_print_config);
   line.plan_only = absl::GetFlag(FLAGS_plan_only);
   RETURN_IF_ERROR(ReadRankFlags(parsed.given, &line));
-  ASSIGN_OR_RETURN(line.dump, CheckDump(absl::GetFlag(FLAGS_dump)));
+  ASSIGN_OR_RETURN(line.dump, ParseDump(absl::GetFlag(FLAGS_dump)));
   RETURN_IF_ERROR(CheckCombination(line));
   return line;
 }

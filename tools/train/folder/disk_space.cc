@@ -21,8 +21,8 @@ int64_t AddedCheckpoints(int64_t saves, int64_t keep, int64_t existing) {
   return keep <= 0 ? saves : std::min(saves, std::max<int64_t>(0, keep - existing) + 1);
 }
 
-absl::StatusOr<std::string> CheckDiskSpace(const std::string& run_folder, const RunConfig& config,
-                                           int64_t done, int64_t bytes) {
+absl::StatusOr<std::string> NoteOnDiskSpace(const std::string& run_folder, const RunConfig& config,
+                                            int64_t done, int64_t bytes) {
   const int64_t free = FreeDiskSpace(run_folder);
   if (free < 0 || bytes <= 0) return "";
   if (free < bytes) {
@@ -35,13 +35,14 @@ absl::StatusOr<std::string> CheckDiskSpace(const std::string& run_folder, const 
   const int64_t added =
       AddedCheckpoints(SavesLeft(config, done), config.keep_checkpoints(), existing);
   // Divides instead of multiplying: the product may not fit.
-  const int64_t fit = free / bytes;
-  if (added <= fit) return "";
-  const std::string of =
+  const int64_t fitting = free / bytes;
+  if (added <= fitting) return "";
+  const std::string reason =
       config.keep_checkpoints() <= 0 ? "as all are kept" : "one while it is written";
   return absl::StrCat("the disk of ", run_folder, " has ", FormatBytes(free), " free, enough for ",
-                      Counted(fit, "checkpoint"), " of ", FormatBytes(bytes), ", and the run adds ",
-                      added, " (", of, "): free some space there, or keep fewer with ",
+                      Counted(fitting, "checkpoint"), " of ", FormatBytes(bytes),
+                      ", and the run adds ", added, " (", reason,
+                      "): free some space there, or keep fewer with ",
                       "--set=keep_checkpoints=N, or save less often with --save_every=N");
 }
 

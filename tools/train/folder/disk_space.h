@@ -17,11 +17,11 @@ int64_t SavesLeft(const RunConfig& config, int64_t done);
 // than it keeps, because old ones are removed after a new one is complete.
 int64_t AddedCheckpoints(int64_t saves, int64_t keep, int64_t existing);
 
-// Compares the free space of the run folder's disk with the checkpoints of `bytes` each that a run
-// adds after step `done`. ResourceExhausted if there is no room for the first one. Returns a note
-// if there is none for a later one; else, or if the free space is not known, "".
-absl::StatusOr<std::string> CheckDiskSpace(const std::string& run_folder, const RunConfig& config,
-                                           int64_t done, int64_t bytes);
+// Returns a note for the user if the run folder's disk has no room for all checkpoints, of `bytes`
+// each, that a run adds after step `done`; "" if it has, or if the free space is not known.
+// ResourceExhausted if there is no room even for the first one.
+absl::StatusOr<std::string> NoteOnDiskSpace(const std::string& run_folder, const RunConfig& config,
+                                            int64_t done, int64_t bytes);
 
 }  // namespace tessera
 

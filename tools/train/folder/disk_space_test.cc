@@ -67,18 +67,18 @@ TEST(DiskSpaceTest, RefusesARunThatCannotSaveOnce) {
   const int64_t free = FreeDiskSpace(folder);
   ASSERT_GT(free, 0);
   const RunConfig config = Config(100, 10, 3);
-  EXPECT_EQ(*CheckDiskSpace(folder, config, 0, 1000), "");
-  const auto noted = CheckDiskSpace(folder, config, 0, free / 3);
+  EXPECT_EQ(*NoteOnDiskSpace(folder, config, 0, 1000), "");
+  const auto noted = NoteOnDiskSpace(folder, config, 0, free / 3);
   ASSERT_TRUE(noted.ok()) << noted.status();
   EXPECT_THAT(*noted, HasSubstr(" and the run adds 4 (one while it is written): free some space"));
-  EXPECT_EQ(*CheckDiskSpace(folder, config, 95, free / 3), "") << "one is left";
-  EXPECT_THAT(*CheckDiskSpace(folder, Config(100, 10, 0), 0, free / 9),
+  EXPECT_EQ(*NoteOnDiskSpace(folder, config, 95, free / 3), "") << "one is left";
+  EXPECT_THAT(*NoteOnDiskSpace(folder, Config(100, 10, 0), 0, free / 9),
               HasSubstr("the run adds 10 (as all are kept)"));
-  const auto refused = CheckDiskSpace(folder, config, 95, int64_t{1} << 60);
+  const auto refused = NoteOnDiskSpace(folder, config, 95, int64_t{1} << 60);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr(" free, and a checkpoint takes 1048576 TiB: free some space there, or"));
-  EXPECT_EQ(*CheckDiskSpace("/proc", config, 0, int64_t{1} << 60), "") << "not known";
+  EXPECT_EQ(*NoteOnDiskSpace("/proc", config, 0, int64_t{1} << 60), "") << "not known";
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ constexpr char kJobFile[] = "job";
 // The prefix of names of torchrun's jobs, which are not unique.
 constexpr char kTorchrun[] = "torchrun-";
 
-// Returns whether a run's folder can have the job's name.
-bool NamesFolder(const JobAttempt& attempt) {
+// Returns whether the run's folder may be named after the job.
+bool MayNameFolder(const JobAttempt& attempt) {
   return !attempt.id.empty() && !absl::StartsWith(attempt.id, kTorchrun);
 }
 
@@ -52,11 +52,11 @@ JobAttempt ReadJobAttempt(const EnvironmentLookup& lookup) {
 std::string FolderOfJob(const CommandLine& line, const std::string& model,
                         const JobAttempt& attempt) {
   if (!line.out.empty()) return UserPath(line.out);
-  if (!NamesFolder(attempt)) return NewRunPath(model, std::time(nullptr));
+  if (!MayNameFolder(attempt)) return NewRunPath(model, std::time(nullptr));
   return UserPath(absl::StrCat("runs/", model, "-", attempt.id));
 }
 
-absl::Status MarkFolder(const JobAttempt& attempt, RunFolder* folder) {
+absl::Status RecordJob(const JobAttempt& attempt, RunFolder* folder) {
   if (attempt.id.empty()) return absl::OkStatus();
   return folder->WriteText(kJobFile, absl::StrCat(attempt.id, "\n"));
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::string> FolderToResume(const CommandLine& line, const std::s
   if (line.out.empty() && !line.resume.empty() && !RunOf(UserPath(line.resume)).is_checkpoint) {
     return "";  // it resumes its own run anyway
   }
-  if (line.out.empty() && !NamesFolder(attempt)) {
+  if (line.out.empty() && !MayNameFolder(attempt)) {
     return absl::InvalidArgumentError(
         "this job was started again and has no --out=DIR: its launcher does not say which run "
         "folder it wrote before");

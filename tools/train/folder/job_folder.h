@@ -29,7 +29,7 @@ std::string FolderOfJob(const CommandLine& line, const std::string& model,
                         const JobAttempt& attempt);
 
 // Records in a run's folder that this job writes it.
-absl::Status MarkFolder(const JobAttempt& attempt, RunFolder* folder);
+absl::Status RecordJob(const JobAttempt& attempt, RunFolder* folder);
 
 // Returns the run folder from which a job resumes that is started again: by its launcher, its own
 // folder, or with --requeue, the folder of --out; "" if that holds no checkpoint, or if the job is

@@ -28,7 +28,7 @@ std::string NewRun(const std::string& name, const JobAttempt& attempt, bool has_
   std::filesystem::remove_all(path);
   auto folder = RunFolder::Open(path, /*resuming=*/false);
   EXPECT_TRUE(folder.ok()) << folder.status();
-  EXPECT_TRUE(MarkFolder(attempt, folder->get()).ok());
+  EXPECT_TRUE(RecordJob(attempt, folder->get()).ok());
   if (has_checkpoint) std::filesystem::create_directories(path + "/checkpoints/step_00000003");
   return path;
 }

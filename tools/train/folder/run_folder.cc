@@ -52,7 +52,7 @@ absl::Status ReplaceFile(const Folder& folder, const std::string& name, absl::st
 absl::Status WriteBelow(const Folder& folder, const std::string& name, absl::string_view text) {
   const size_t slash = name.find('/');
   if (slash == std::string::npos) return ReplaceFile(folder, name, text);
-  ASSIGN_OR_RETURN(const Folder below, folder.MakeFolder(name.substr(0, slash)));
+  ASSIGN_OR_RETURN(const Folder below, folder.OpenOrCreateFolder(name.substr(0, slash)));
   return WriteBelow(below, name.substr(slash + 1), text);
 }
 

@@ -15,8 +15,9 @@ namespace {
 std::atomic<bool> stop_on_interrupts{false};
 std::atomic<bool> reports{true};
 std::atomic<int> caught{0};
-std::atomic<bool> together{false};
+std::atomic<bool> is_stop_collective{false};
 
+// Handles a signal on the signal thread.
 void Handle(StopRequests& requests, int signal) {
   if (!stop_on_interrupts) {
     TakeDefaultAction(signal);
@@ -33,7 +34,7 @@ void Handle(StopRequests& requests, int signal) {
 
 }  // namespace
 
-std::unique_ptr<SignalThread> TakeInterrupts() {
+std::unique_ptr<SignalThread> StartSignalThread() {
   return std::make_unique<SignalThread>(
       StoppingSignals(),
       [requests = StopRequests()](int signal) mutable { Handle(requests, signal); });
@@ -44,10 +45,10 @@ void StopOnInterrupts(bool one_rank) {
   stop_on_interrupts = true;
 }
 
-void RanksStopTogether() { together = true; }
+void SetStopIsCollective() { is_stop_collective = true; }
 
-bool DoRanksStopTogether() { return together; }
+bool IsStopCollective() { return is_stop_collective; }
 
-int Interrupted() { return caught; }
+int CaughtSignal() { return caught; }
 
 }  // namespace tessera

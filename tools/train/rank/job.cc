@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::OfThreads(comm::World* world) {
 absl::Status Job::JoinWorld(comm::World* world, const std::vector<std::string>& hosts) {
   world_ = world;
   ASSIGN_OR_RETURN(ranks_, Ranks::Create(world));
-  ASSIGN_OR_RETURN(report_name_, ranks_->FromFirst([]() -> absl::StatusOr<std::string> {
+  ASSIGN_OR_RETURN(report_name_, ranks_->BroadcastFromFirst([]() -> absl::StatusOr<std::string> {
     return absl::StrCat("tessera-report-", comm::RandomSecret());
   }));
   return FindHosts(hosts);
@@ -81,7 +81,7 @@ bool Job::ClaimReport() {
 absl::Status Job::FindHosts(const std::vector<std::string>& hosts) {
   const std::string mine =
       absl::StrCat(comm::HostIdentity(), "\n", absl::StrJoin(AllowedCores(), ","));
-  ASSIGN_OR_RETURN(hosts_, ranks_->Gather(mine));
+  ASSIGN_OR_RETURN(hosts_, ranks_->AllGather(mine));
   cores_ = std::max(1, AvailableCores() / CountSame(hosts_, ranks_->rank()));
   for (std::string& host : hosts_) host.resize(host.rfind('\n'));
   ranks_of_host_ = CountSame(hosts_, ranks_->rank());

@@ -88,7 +88,7 @@ std::string NameForUser(const std::string& argv0) {
 // Returns when a signal has asked this rank to end, at the latest after `longest`.
 void WaitForSignal(std::chrono::milliseconds longest) {
   const auto end = std::chrono::steady_clock::now() + longest;
-  while (Interrupted() == 0 && std::chrono::steady_clock::now() < end) {
+  while (CaughtSignal() == 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
@@ -96,7 +96,7 @@ void WaitForSignal(std::chrono::milliseconds longest) {
 // Before the ranks stop together, a stop signal ends one rank at once, and another finds its peer
 // gone while its own copy of the signal is still on the way.
 void LetSignalArrive(const absl::Status& error) {
-  if (absl::IsUnavailable(error) && !IsAgreed(error) && !DoRanksStopTogether()) {
+  if (absl::IsUnavailable(error) && !IsAgreed(error) && !IsStopCollective()) {
     WaitForSignal(kSignalArrives);
   }
 }
@@ -110,8 +110,8 @@ void LetSignalArrive(const absl::Status& error) {
 int EndJob(const absl::Status& error, Job& job) {
   const Ranks& ranks = job.ranks();
   LetSignalArrive(error);
-  const int signal = Interrupted();
-  const bool by_request = signal != 0 && !DoRanksStopTogether() && !IsAgreed(error);
+  const int signal = CaughtSignal();
+  const bool by_request = signal != 0 && !IsStopCollective() && !IsAgreed(error);
   const bool reports =
       IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error) && job.ClaimReport();
   if (reports) {
@@ -190,7 +190,7 @@ int RankMain(int argc, char** argv, const RankProgram& program) {
   } else if (const std::optional<comm::LaunchCommandLine> launch = program.launch(arguments)) {
     code = StartRanks(*argv0, *launch);
   } else {
-    const std::unique_ptr<SignalThread> signals = TakeInterrupts();
+    const std::unique_ptr<SignalThread> signals = StartSignalThread();
     LetWritesFail();
     code = program.run(NameForUser(*argv0), arguments);
     const absl::Status written = OutputStatus();

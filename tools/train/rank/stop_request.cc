@@ -16,7 +16,7 @@ constexpr int64_t kRanks = int64_t{1} << 32;
 
 absl::StatusOr<StopRequest::Report> StopRequest::Agree(const Report& mine) {
   if (ranks_.size() == 1) return mine;
-  int64_t values[] = {Interrupted() * kRanks + ranks_.rank(),
+  int64_t values[] = {CaughtSignal() * kRanks + ranks_.rank(),
                       mine.data_failed ? 1 : 0,
                       0,
                       0,
@@ -28,7 +28,7 @@ absl::StatusOr<StopRequest::Report> StopRequest::Agree(const Report& mine) {
     values[4] = mine.token;
   }
   RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(values)));
-  RanksStopTogether();
+  SetStopIsCollective();
   const int signal = static_cast<int>(values[0] / kRanks);
   if (agreed_ == 0 && signal != 0 && ranks_.is_first()) {
     absl::FPrintF(stderr, "stopping, as rank %d has got SIG%s; %s\n", values[0] % kRanks,
@@ -39,6 +39,6 @@ absl::StatusOr<StopRequest::Report> StopRequest::Agree(const Report& mine) {
                 values[5] != 0};
 }
 
-int StopRequest::signal() const { return ranks_.size() == 1 ? Interrupted() : agreed_; }
+int StopRequest::signal() const { return ranks_.size() == 1 ? CaughtSignal() : agreed_; }
 
 }  // namespace tessera

@@ -34,7 +34,8 @@ absl::StatusOr<OpenedCheckpoint> ChooseCheckpoint(const CommandLine& line, Ranks
   OpenedCheckpoint chosen;
   if (line.resume.empty()) return chosen;
   const std::string path = UserPath(line.resume);
-  ASSIGN_OR_RETURN(const std::string folder, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+  ASSIGN_OR_RETURN(const std::string folder, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<
+                                                                                std::string> {
     absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(path);
     if (!opened.ok() && HoldsRunWithoutCheckpoint(RunOf(path).run)) {
       const std::string run = RunOf(path).run;
@@ -98,27 +99,27 @@ int ThreadsOf(const RunConfig& config, const RunRanks& ranks) {
   return ranks.cores;
 }
 
-// The parts of a configured run that a rank makes alone.
-struct LocalParts {
+// The results that each rank makes of a command line without the others.
+struct LocalSetup {
   EffectiveConfig effective;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<MappedFile> text;  // the data; null if they are not used or synthetic
 };
 
-absl::StatusOr<LocalParts> MakeLocalParts(const CommandLine& line,
+absl::StatusOr<LocalSetup> MakeLocalSetup(const CommandLine& line,
                                           const ModelDefinition& definition, const RunRanks& ranks,
                                           const Checkpoint* checkpoint,
                                           const std::optional<Plan>& plan,
                                           std::vector<std::string>* notes) {
-  LocalParts parts;
-  ASSIGN_OR_RETURN(parts.effective, MakeEffectiveConfig(line, definition, checkpoint, plan, notes));
-  RunConfig& config = parts.effective.config;
+  LocalSetup local;
+  ASSIGN_OR_RETURN(local.effective, MakeEffectiveConfig(line, definition, checkpoint, plan, notes));
+  RunConfig& config = local.effective.config;
   ASSIGN_OR_RETURN(const int64_t tokens, SampleTokens(line, config, notes));
   config.mutable_sample()->set_tokens(tokens);
-  ASSIGN_OR_RETURN(parts.backend, MakeBackend(config.device(), ThreadsOf(config, ranks)));
-  if (line.mode == Mode::kSample) return parts;
-  ASSIGN_OR_RETURN(parts.text, FindText(config, parts.effective.model->vocabulary()));
-  return parts;
+  ASSIGN_OR_RETURN(local.backend, MakeBackend(config.device(), ThreadsOf(config, ranks)));
+  if (line.mode == Mode::kSample) return local;
+  ASSIGN_OR_RETURN(local.text, MapText(config, local.effective.model->vocabulary()));
+  return local;
 }
 
 // Compares the configurations of the ranks before they record Graphs.
@@ -130,7 +131,8 @@ absl::Status CompareConfigurations(std::vector<RankFact> facts, const Backend& b
   return CompareRanks(ranks, facts, kSameSetups);
 }
 
-// Returns where the run of the checkpoint stood in its data. `saved` is its configuration.
+// Returns where the run of the checkpoint stood in its data when it was saved. `saved` is its
+// configuration.
 absl::StatusOr<DataPosition> PositionOf(const Checkpoint& checkpoint, const RunConfig& saved) {
   if (checkpoint.sequence() > 0) return DataPosition{checkpoint.rows(), checkpoint.sequence()};
   const int64_t batch = saved.batch();
@@ -171,9 +173,9 @@ absl::Status CheckData(const CommandLine& line, const RunConfig& config,
 
 // Returns the row of the data at which a resumed run goes on. A note says so if that is not where
 // it stopped.
-absl::StatusOr<int64_t> GoOnInData(const CommandLine& line, const ModelDefinition& definition,
-                                   const RunConfig& config, const Checkpoint& checkpoint,
-                                   const Dataset& dataset, std::vector<std::string>* notes) {
+absl::StatusOr<int64_t> RowToResumeAt(const CommandLine& line, const ModelDefinition& definition,
+                                      const RunConfig& config, const Checkpoint& checkpoint,
+                                      const Dataset& dataset, std::vector<std::string>* notes) {
   RETURN_IF_ERROR(CheckData(line, config, checkpoint, dataset, notes));
   if (line.mode != Mode::kTrain) return 0;
   ASSIGN_OR_RETURN(const ConfigEditor saved, ConfigOf(checkpoint, definition));
@@ -198,7 +200,7 @@ struct OpenedData {
 // Opens the data, if the run reads them, and compares them among ranks and with the checkpoint,
 // which is null for a new run.
 absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefinition& definition,
-                                    const Checkpoint* checkpoint, LocalParts& local, Ranks& ranks,
+                                    const Checkpoint* checkpoint, LocalSetup& local, Ranks& ranks,
                                     std::vector<std::string>* notes) {
   OpenedData data;
   if (line.mode == Mode::kSample || (line.plan_only && checkpoint == nullptr)) return data;
@@ -209,7 +211,7 @@ absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefiniti
   data.dataset = *std::move(dataset);
   if (checkpoint != nullptr) {
     const absl::StatusOr<int64_t> row =
-        GoOnInData(line, definition, config, *checkpoint, *data.dataset, notes);
+        RowToResumeAt(line, definition, config, *checkpoint, *data.dataset, notes);
     RETURN_IF_ERROR(ranks.Agree(row.status()));
     data.first_row = *row;
   }
@@ -258,8 +260,8 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
   ASSIGN_OR_RETURN(OpenedCheckpoint resumed, ChooseCheckpoint(line, ranks, notes));
   const Checkpoint* const checkpoint = resumed.checkpoint.get();
   ASSIGN_OR_RETURN(std::optional<Plan> plan, ReadPlanFlag(line, ranks));
-  absl::StatusOr<LocalParts> local =
-      MakeLocalParts(line, definition, run_ranks, checkpoint, plan, notes);
+  absl::StatusOr<LocalSetup> local =
+      MakeLocalSetup(line, definition, run_ranks, checkpoint, plan, notes);
   RETURN_IF_ERROR(ranks.Agree(local.status()));
   EffectiveConfig& effective = local->effective;
   RETURN_IF_ERROR(CompareConfigurations(effective.facts, *local->backend, ranks));

@@ -25,13 +25,13 @@ absl::StatusOr<std::string> FindCorpus() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MappedFile>> FindText(const RunConfig& config, int64_t vocabulary) {
+absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, int64_t vocabulary) {
   std::string file = config.data().file();
   if (file == kSyntheticData) return nullptr;
   if (file.empty()) {
     ASSIGN_OR_RETURN(file, FindCorpus());
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> text, TextDataset::Find(file, config.sequence()));
+  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> text, TextDataset::Map(file, config.sequence()));
   RETURN_IF_ERROR(CheckBeginningOfText(text->path(), text->contents()));
   if (vocabulary < kByteTokens) {
     return absl::InvalidArgumentError(

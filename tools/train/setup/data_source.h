@@ -24,9 +24,9 @@ inline constexpr int64_t kByteTokens = 256;
 // Opens config.data.file, an absolute path, or the corpus that comes with the program, and reads
 // only its beginning. Returns null for synthetic data. InvalidArgument if the data has tokens that
 // a model of `vocabulary` tokens does not know.
-absl::StatusOr<std::unique_ptr<MappedFile>> FindText(const RunConfig& config, int64_t vocabulary);
+absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, int64_t vocabulary);
 
-// Returns the dataset of a configuration: of `text`, which FindText has returned. One rank of each
+// Returns the dataset of a configuration: of `text`, which MapText has returned. One rank of each
 // host reads all of it. Collective.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
                                                      std::unique_ptr<MappedFile> text,

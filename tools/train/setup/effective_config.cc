@@ -60,7 +60,7 @@ absl::Status AdaptMinimum(const ConfigEditor& before, ConfigEditor* config,
 // Takes settings that the Plan states into the configuration.
 absl::Status SetFromPlan(const CommandLine& line, const Plan& plan, ConfigEditor* config) {
   RunConfig values = config->config();
-  RETURN_IF_ERROR(TakeSettings(plan, line, &values));
+  RETURN_IF_ERROR(ApplyPlanSettings(plan, line, &values));
   RETURN_IF_ERROR(config->Set("micro_batches", absl::StrCat(values.micro_batches())));
   RETURN_IF_ERROR(config->Set("dtype", values.dtype()));
   return config->Set("recompute", values.recompute());

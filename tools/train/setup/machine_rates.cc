@@ -16,7 +16,9 @@ constexpr double kSecondsForKnownRate = 0.05;
 // More than the caches of most processors hold.
 constexpr int64_t kBeyondCaches = int64_t{128} << 20;
 
-std::string Rate(const std::string& best, const std::string& now, double share) {
+// Returns the best rate as text, with the present one if that is much lower. `share` is the present
+// rate over the best.
+std::string RateText(const std::string& best, const std::string& now, double share) {
   return share < 0.8 ? absl::StrCat(best, " (now ", now, ")") : best;
 }
 
@@ -69,12 +71,12 @@ std::string RatesLine(const Backend& backend, const MeasuredRates& rates) {
   const MachineRates &best = rates.best, &now = rates.now;
   return absl::StrCat(
       RatesName(backend, rates.dtype), "; at best a matmul reaches ",
-      Rate(FormatCount(best.flops_per_second, "FLOP/s"),
-           FormatCount(now.flops_per_second, "FLOP/s"),
-           now.flops_per_second / best.flops_per_second),
+      RateText(FormatCount(best.flops_per_second, "FLOP/s"),
+               FormatCount(now.flops_per_second, "FLOP/s"),
+               now.flops_per_second / best.flops_per_second),
       ", memory ",
-      Rate(BytesPerSecond(best.bytes_per_second), BytesPerSecond(now.bytes_per_second),
-           now.bytes_per_second / best.bytes_per_second));
+      RateText(BytesPerSecond(best.bytes_per_second), BytesPerSecond(now.bytes_per_second),
+               now.bytes_per_second / best.bytes_per_second));
 }
 
 }  // namespace tessera

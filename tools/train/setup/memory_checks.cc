@@ -110,7 +110,7 @@ absl::Status CheckMemoryLimit(const CommandLine& line, const ConfiguredRun& conf
   std::string savings;
   if (line.mode == Mode::kTrain && !configured.plan.has_value()) {
     savings = configured.ranks.ranks
-                  ->FromFirst([&]() -> absl::StatusOr<std::string> {
+                  ->BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                     return MemorySavings(line, configured, compiled);
                   })
                   .value_or("");
@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<std::string>> CheckMemoryOfHosts(int64_t bytes,
   Ranks& ranks = *run_ranks.ranks;
   const bool fails = !note.empty() && bytes <= available && SharesMemory(ranks);
   RETURN_IF_ERROR(ranks.Agree(fails ? absl::ResourceExhaustedError(note) : absl::OkStatus()));
-  ASSIGN_OR_RETURN(std::vector<std::string> notes, ranks.Gather(note));
+  ASSIGN_OR_RETURN(std::vector<std::string> notes, ranks.AllGather(note));
   std::sort(notes.begin(), notes.end());
   notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
   if (notes.front().empty()) notes.erase(notes.begin());

@@ -25,9 +25,9 @@
 namespace tessera {
 namespace {
 
-// Refuses to resume from a checkpoint of step `step` in a folder that has newer ones. Returns newer
-// ones that are damaged.
-absl::StatusOr<std::vector<std::string>> CheckNewest(const RunFolder& folder, int64_t step) {
+// Returns the folders of damaged checkpoints that are newer than step `step`, from which the run
+// resumes. AlreadyExists if there is a newer one that is complete.
+absl::StatusOr<std::vector<std::string>> FindNewerDamaged(const RunFolder& folder, int64_t step) {
   const auto newest = OpenCheckpoint(folder.path());
   if (!newest.ok()) return std::vector<std::string>();
   const int64_t newest_step = newest->checkpoint->step();
@@ -37,6 +37,7 @@ absl::StatusOr<std::vector<std::string>> CheckNewest(const RunFolder& folder, in
                    ": choose another --out, or none for a new run folder"));
 }
 
+// Appends `more` to `texts`.
 void AddTexts(const std::vector<std::string>& more, std::vector<std::string>* texts) {
   texts->insert(texts->end(), more.begin(), more.end());
 }
@@ -60,14 +61,15 @@ absl::Status RemoveRemainsIn(const RunFolder& folder, std::vector<std::string>* 
   return absl::OkStatus();
 }
 
-// Checks that the disk has room for a checkpoint, without what killed saves have left there, and
-// adds a note if it has none for all.
-absl::Status CheckRoom(const RunFolder& folder, const ConfiguredRun& configured,
-                       const CompiledRun& compiled, std::vector<std::string>* notes) {
+// Removes what killed saves have left, and checks that the disk then has room for a checkpoint.
+// Adds a note if it has none for all.
+absl::Status RemoveRemainsAndCheckRoom(const RunFolder& folder, const ConfiguredRun& configured,
+                                       const CompiledRun& compiled,
+                                       std::vector<std::string>* notes) {
   RETURN_IF_ERROR(RemoveRemainsIn(folder, notes));
   const int64_t done = configured.checkpoint == nullptr ? 0 : configured.checkpoint->step();
-  ASSIGN_OR_RETURN(const std::string note, CheckDiskSpace(folder.path(), configured.config, done,
-                                                          SavedBytes(StatesOf(compiled))));
+  ASSIGN_OR_RETURN(const std::string note, NoteOnDiskSpace(folder.path(), configured.config, done,
+                                                           SavedBytes(StatesOf(compiled))));
   if (!note.empty()) notes->push_back(note);
   return absl::OkStatus();
 }
@@ -81,11 +83,12 @@ constexpr std::chrono::milliseconds kBetweenLooks{100};
 // Checks that all ranks see the folder that rank 0 has opened.
 absl::Status CheckSeenByAll(Ranks& ranks, const std::string& path, RunFolder* folder) {
   if (ranks.size() == 1) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string text, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    const std::string mark = absl::StrCat(std::time(nullptr), " ", getpid());
-    RETURN_IF_ERROR(folder->WriteText(kSeenFile, mark));
-    return mark;
-  }));
+  ASSIGN_OR_RETURN(const std::string text,
+                   ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+                     const std::string mark = absl::StrCat(std::time(nullptr), " ", getpid());
+                     RETURN_IF_ERROR(folder->WriteText(kSeenFile, mark));
+                     return mark;
+                   }));
   const auto sees = [&] {
     const absl::StatusOr<Folder> seen = Folder::Open(path);
     if (!seen.ok()) return false;
@@ -126,7 +129,7 @@ absl::StatusOr<std::unique_ptr<RunFolder>> OpenNewFolder(const CommandLine& line
                                                          const JobAttempt& attempt) {
   ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder,
                    RunFolder::Open(FolderOfJob(line, model, attempt), /*resuming=*/false));
-  RETURN_IF_ERROR(MarkFolder(attempt, folder.get()));
+  RETURN_IF_ERROR(RecordJob(attempt, folder.get()));
   return folder;
 }
 
@@ -138,19 +141,19 @@ absl::StatusOr<OpenedFolder> OpenFolder(const CommandLine& line, const JobAttemp
   Ranks& ranks = *configured.ranks.ranks;
   OpenedFolder opened = {"", std::move(resumed)};
   std::unique_ptr<RunFolder>& folder = opened.folder;
-  ASSIGN_OR_RETURN(opened.path, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+  ASSIGN_OR_RETURN(opened.path, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
     if (!line.trace.empty()) RETURN_IF_ERROR(CheckOutputFile(UserPath(line.trace)));
     if (folder != nullptr) {
       std::vector<std::string> damaged = configured.damaged;
       ASSIGN_OR_RETURN(const std::vector<std::string> newer,
-                       CheckNewest(*folder, configured.checkpoint->step()));
+                       FindNewerDamaged(*folder, configured.checkpoint->step()));
       AddTexts(newer, &damaged);
       RETURN_IF_ERROR(SetAside(*folder, damaged, notes));
     } else {
       ASSIGN_OR_RETURN(folder, OpenNewFolder(line, configured.definition->name, attempt));
     }
     AddTexts(folder->Notes(), notes);
-    RETURN_IF_ERROR(CheckRoom(*folder, configured, compiled, notes));
+    RETURN_IF_ERROR(RemoveRemainsAndCheckRoom(*folder, configured, compiled, notes));
     return folder->path();
   }));
   RETURN_IF_ERROR(CheckSeenByAll(ranks, opened.path, folder.get()));

@@ -75,15 +75,15 @@ PlanPart* FindPart(const std::string& graph, Plan* plan) {
 bool HasMesh(const Plan& plan) { return plan.stages_size() > 0 && plan.stages(0).mesh_size() > 0; }
 
 // Checks that the Plan does not contradict a flag that the user has passed.
-absl::Status CheckRecomputation(const PlanPart& ours, const CommandLine& line, Plan* plan) {
-  const PlanPart* const part = FindPart(ours.graph(), plan);
+absl::Status CheckRecomputation(const PlanPart& default_part, const CommandLine& line, Plan* plan) {
+  const PlanPart* const part = FindPart(default_part.graph(), plan);
   if (part == nullptr || !StatesRecomputation(*part) || !SetsField(line, "recompute") ||
-      std::equal(part->recompute().begin(), part->recompute().end(), ours.recompute().begin(),
-                 ours.recompute().end())) {
+      std::equal(part->recompute().begin(), part->recompute().end(),
+                 default_part.recompute().begin(), default_part.recompute().end())) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--recompute and the Plan differ in the blocks of graph '", ours.graph(),
+      absl::StrCat("--recompute and the Plan differ in the blocks of graph '", default_part.graph(),
                    "' that are recomputed: leave out --recompute"));
 }
 
@@ -93,16 +93,19 @@ std::string DTypeOf(const Plan& plan) {
   return std::string(DTypeName(static_cast<DType>(plan.stages(0).precision().parameters())));
 }
 
-void SetPrecision(const Plan& ours, Plan& plan) {
+void SetPrecision(const Plan& default_plan, Plan& plan) {
   if (plan.stages_size() == 0) plan.add_stages();
   Stage& stage = *plan.mutable_stages(0);
   stage.clear_precision();
-  if (ours.stages(0).has_precision()) *stage.mutable_precision() = ours.stages(0).precision();
+  if (default_plan.stages(0).has_precision())
+    *stage.mutable_precision() = default_plan.stages(0).precision();
 }
 
-// Returns the Plan of a resumed run, so that its completion takes other batches and settings too.
-absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan& ours) {
-  for (const PlanPart& each : ours.stages(0).parts()) {
+// Returns the saved Plan of a resumed run without what a change of the batch or of the settings
+// makes invalid: fingerprints, and what flags override. `default_plan` has the parts and the
+// settings that it lacks.
+absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan& default_plan) {
+  for (const PlanPart& each : default_plan.stages(0).parts()) {
     PlanPart* const part = FindPart(each.graph(), &saved);
     if (part == nullptr) {
       *saved.mutable_stages(0)->add_parts() = each;
@@ -112,10 +115,11 @@ absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan
     if (SetsField(line, "micro_batches")) part->set_micro_batches(each.micro_batches());
     if (SetsField(line, "recompute")) *part->mutable_recompute() = each.recompute();
   }
-  if (SetsField(line, "dtype")) SetPrecision(ours, saved);
+  if (SetsField(line, "dtype")) SetPrecision(default_plan, saved);
   return saved;
 }
 
+// Returns the error of a run on several ranks that has no Plan.
 absl::Status NeedsPlan(int ranks) {
   return absl::InvalidArgumentError(absl::StrCat(
       "a run of ", ranks, " ranks needs a strategy (--strategy=ddp) or a Plan (--plan=FILE)"));
@@ -135,13 +139,14 @@ absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpo
 absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks) {
   if (line.plan.empty()) return std::optional<Plan>();
   const std::string path = UserPath(line.plan);
-  ASSIGN_OR_RETURN(const std::string text, ranks.FromFirst([&] { return ReadText(path); }));
+  ASSIGN_OR_RETURN(const std::string text,
+                   ranks.BroadcastFromFirst([&] { return ReadText(path); }));
   absl::StatusOr<Plan> plan = ParsePlan(text, path);
   RETURN_IF_ERROR(ranks.Agree(plan.status()));
   return std::optional<Plan>(*std::move(plan));
 }
 
-absl::Status TakeSettings(const Plan& plan, const CommandLine& line, RunConfig* config) {
+absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunConfig* config) {
   if (const std::string dtype = DTypeOf(plan); !dtype.empty()) {
     if (SetsField(line, "dtype") && config->dtype() != dtype) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -177,22 +182,22 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
                                const Checkpoint* checkpoint, const RunConfig& config,
                                absl::Span<const Graph> graphs, int ranks,
                                std::vector<std::string>* notes) {
-  const Plan ours = MakePlan(config, graphs);
+  const Plan default_plan = MakePlan(config, graphs);
   Plan saved;
   if (checkpoint != nullptr) {
     ASSIGN_OR_RETURN(saved, ReadPlan(*checkpoint));
   }
   if (file.has_value()) {
     Plan plan = *file;
-    for (const PlanPart& part : ours.stages(0).parts()) {
+    for (const PlanPart& part : default_plan.stages(0).parts()) {
       RETURN_IF_ERROR(CheckRecomputation(part, line, &plan));
     }
-    FillInSettings(ours, plan);
+    FillInSettings(default_plan, plan);
     if (plan.kernels().choices_size() == 0) *plan.mutable_kernels() = saved.kernels();
     return plan;
   }
   if (HasMesh(saved)) {
-    if (MeshOfPlan(saved, ranks).ok()) return ResumedPlan(std::move(saved), line, ours);
+    if (MeshOfPlan(saved, ranks).ok()) return ResumedPlan(std::move(saved), line, default_plan);
     if (ranks > 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the checkpoint's Plan is for a mesh of another size, and this job has ", ranks,
@@ -202,7 +207,7 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
   } else if (ranks > 1) {
     return NeedsPlan(ranks);
   }
-  Plan plan = ours;
+  Plan plan = default_plan;
   // A resumed run keeps its kernels and slices; with others its results would have different bits.
   *plan.mutable_kernels() = saved.kernels();
   if (saved.stages_size() > 0 && !HasMesh(saved)) {

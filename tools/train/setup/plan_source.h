@@ -30,7 +30,7 @@ absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks&
 
 // Sets the configuration's dtype, micro-batches and recomputation to those that a Plan states.
 // InvalidArgument if a flag of the same command line contradicts them.
-absl::Status TakeSettings(const Plan& plan, const CommandLine& line, RunConfig* config);
+absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunConfig* config);
 
 // Returns the Plan of a run of `ranks` ranks: `file` (of --plan, or a strategy's) if there is one,
 // else that of `checkpoint` if there is one, else the default one of one process. Settings of the

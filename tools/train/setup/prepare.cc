@@ -47,17 +47,17 @@ struct PlannedRun {
   std::optional<Plugin> pass_plugin;  // that plugin, if the Plan lists passes of plugins
 };
 
-// The Graphs that a mode needs.
-RunParts PartsOf(Mode mode) {
+// Returns which Graphs a mode needs.
+RunGraphs GraphsOf(Mode mode) {
   switch (mode) {
     case Mode::kEvaluate:
-      return RunParts::kEvaluate;
+      return RunGraphs::kEvaluate;
     case Mode::kSample:
-      return RunParts::kGenerate;
+      return RunGraphs::kGenerate;
     case Mode::kTrain:
       break;
   }
-  return RunParts::kAll;
+  return RunGraphs::kAll;
 }
 
 // Records the Graphs of the run.
@@ -69,7 +69,8 @@ absl::StatusOr<Graphs> Record(const CommandLine& line, const ConfiguredRun& conf
   // All ranks together hold each state at least once.
   const int64_t most = std::numeric_limits<int64_t>::max() / ranks;
   if (MemoryLimit(config) > 0) limit.bytes = std::min(MemoryLimit(config), most) * ranks;
-  absl::StatusOr<Graphs> recorded = RecordRun(*configured.model, config, PartsOf(line.mode), limit);
+  absl::StatusOr<Graphs> recorded =
+      RecordRun(*configured.model, config, GraphsOf(line.mode), limit);
   if (absl::IsResourceExhausted(recorded.status())) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",
@@ -136,11 +137,12 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const ConfiguredRun&
   absl::StatusOr<Graphs> recorded = Record(line, configured, configured.config);
   RETURN_IF_ERROR(ranks.Agree(recorded.status()));
   PlannedRun planned;
-  ASSIGN_OR_RETURN(const std::string sent, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(planned,
-                     PlanGraphs(line, configured, configured.config, *std::move(recorded), notes));
-    return absl::StrCat(planned.plugin, planned.pass_plugin.has_value() ? " passes" : "");
-  }));
+  ASSIGN_OR_RETURN(
+      const std::string sent, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(
+            planned, PlanGraphs(line, configured, configured.config, *std::move(recorded), notes));
+        return absl::StrCat(planned.plugin, planned.pass_plugin.has_value() ? " passes" : "");
+      }));
   absl::Status loads;
   if (!ranks.is_first()) {
     const std::pair<std::string, std::string> words = absl::StrSplit(sent, absl::MaxSplits(' ', 1));
@@ -184,7 +186,7 @@ absl::StatusOr<StepCost> EstimateOf(const ConfiguredRun& configured, const Plann
     return cost;
   }
   ASSIGN_OR_RETURN(const std::string bytes,
-                   configured.ranks.ranks->FromFirst([&]() -> absl::StatusOr<std::string> {
+                   configured.ranks.ranks->BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                      ASSIGN_OR_RETURN(const StepCost estimated,
                                       planned.strategy->Estimate(compiled));
                      return estimated.SerializeAsString();

@@ -21,7 +21,8 @@ namespace {
 // Little enough not to delay a run; more than most caches hold.
 constexpr int64_t kMeasuredBytes = int64_t{128} << 20;
 
-// The best rate of a matmul in this dtype.
+// Returns the best rate of a matmul in this dtype that this machine has reached; measures it if
+// none is known.
 absl::StatusOr<double> MatmulRate(Backend& backend, DType dtype) {
   const std::string name = RatesName(backend, dtype);
   const double known = KeepBestRates(BestRatesPath(), name, {}).flops_per_second;
@@ -30,8 +31,10 @@ absl::StatusOr<double> MatmulRate(Backend& backend, DType dtype) {
   return KeepBestRates(BestRatesPath(), name, {measured, 0}).flops_per_second;
 }
 
-absl::StatusOr<Cluster> ClusterHere(const CommandLine& line, Backend& backend, DType dtype,
-                                    bool tcp) {
+// Returns the cluster of --cluster, or that of this machine, whose rates are measured if they are
+// not known.
+absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& backend, DType dtype,
+                                             bool tcp) {
   if (!line.cluster.empty()) return ReadCluster(UserPath(line.cluster));
   const std::string machine = MachineName(backend);
   MachineRates rates = KeepBestRates(BestRatesPath(), machine, {});
@@ -97,10 +100,11 @@ absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks) {
 
 absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,
                                      bool tcp, Ranks& ranks) {
-  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(const Cluster cluster, ClusterHere(line, backend, dtype, tcp));
-    return cluster.SerializeAsString();
-  }));
+  ASSIGN_OR_RETURN(
+      const std::string bytes, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(const Cluster cluster, ReadOrMeasureCluster(line, backend, dtype, tcp));
+        return cluster.SerializeAsString();
+      }));
   Cluster cluster;
   if (cluster.ParseFromString(bytes)) return cluster;
   return absl::InternalError("rank 0 has sent a malformed cluster");

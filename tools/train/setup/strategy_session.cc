@@ -25,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 // The shortest time between lines of progress.
 constexpr std::chrono::seconds kBetweenLines{1};
 
+// Returns the request for a Plan that is passed to the plugin. `settings` is the open Plan of the
+// run's configuration.
 strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options,
                                 const Plan& settings) {
   strategy::PlanRequest request;
@@ -47,7 +49,7 @@ strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& opti
 PluginCallOptions LimitsOfCalls(const CommandLine& line) {
   PluginCallOptions options;
   options.limit = std::chrono::milliseconds(static_cast<int64_t>(1e3 * line.strategy_seconds));
-  options.stop = [] { return Interrupted() != 0; };
+  options.stop = [] { return CaughtSignal() != 0; };
   options.log = [](const std::string& text) { PrintLine(text); };
   return options;
 }
@@ -128,7 +130,7 @@ std::unique_ptr<PluginPasses> PassesOfPlugins(const CommandLine& line, const Plu
 absl::Status CheckStrategyFlags(const std::string& strategy, const CommandLine& line,
                                 Ranks& ranks) {
   return ranks
-      .FromFirst([&]() -> absl::StatusOr<std::string> {
+      .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
         ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, /*notes=*/nullptr));
         RETURN_IF_ERROR(ReadOptions(plugin, line.strategy_options).status());
         return "";
