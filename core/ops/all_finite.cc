@@ -88,7 +88,7 @@ const Operator& AllFiniteOperator() {
 }
 
 Tensor AllFinite(absl::Span<const Tensor> values) {
-  return RecordUse1(AllFiniteOperator(), values);
+  return RecordSingleOutput(AllFiniteOperator(), values);
 }
 
 }  // namespace tessera

@@ -74,8 +74,7 @@ const Operator& ExpandOperator() {
 }
 
 Tensor Expand(Tensor x, absl::Span<const int64_t> shape) {
-  return RecordUse1(ExpandOperator(), {x},
-                    {{"shape", ShapeAttribute(shape)}});
+  return RecordSingleOutput(ExpandOperator(), {x}, {{"shape", ShapeAttribute(shape)}});
 }
 
 }  // namespace tessera

@@ -155,13 +155,14 @@ const Operator& MatMulOperator() {
 }
 
 Tensor ContractLeading(Tensor a, Tensor b) {
-  return RecordUse1(MatMulOperator(), {a, b},
-                    {{"contract_leading", true}, {"transpose_a", true}, {"transpose_b", false}});
+  return RecordSingleOutput(
+      MatMulOperator(), {a, b},
+      {{"contract_leading", true}, {"transpose_a", true}, {"transpose_b", false}});
 }
 
 Tensor MatMul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {
-  return RecordUse1(MatMulOperator(), {a, b},
-                    {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  return RecordSingleOutput(MatMulOperator(), {a, b},
+                            {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, con
   return local;
 }
 
-Tensor DrawInput(Graph& graph, absl::string_view name) {
+Tensor FindOrAddDrawKeyInput(Graph& graph, absl::string_view name) {
   const ValueId known = graph.FindValue(name);
   return known == kNone ? graph.Input(name, {DType::kI64, {}}) : graph.tensor(known);
 }

@@ -155,7 +155,7 @@ const Operator& ReshapeOperator() {
 }
 
 Tensor Reshape(Tensor x, absl::Span<const int64_t> shape) {
-  std::vector<int64_t> sizes(shape.begin(), shape.end());
+  std::vector<int64_t> sizes = ShapeAttribute(shape);
   const auto open = std::find(sizes.begin(), sizes.end(), -1);
   if (open != sizes.end()) {
     *open = 1;
@@ -163,7 +163,7 @@ Tensor Reshape(Tensor x, absl::Span<const int64_t> shape) {
     // If the sizes do not divide the elements, -1 remains, which the shape rule refuses.
     *open = others > 0 && elements % others == 0 ? elements / others : -1;
   }
-  return RecordUse1(ReshapeOperator(), {x}, {{"shape", std::move(sizes)}});
+  return RecordSingleOutput(ReshapeOperator(), {x}, {{"shape", std::move(sizes)}});
 }
 
 }  // namespace tessera

@@ -6,8 +6,8 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
-#include "core/ops/signatures.h"
 #include "core/ops/recording.h"
+#include "core/ops/signatures.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
