@@ -162,8 +162,7 @@ class RewrittenLayout {
     for (ValueId input : op.inputs) arriving.push_back(values[input]);
     std::optional<SignatureFit> fit = FitOrGather({signatures, types.inputs, types.outputs},
                                                   arriving, op.inputs, {ranks, /*even=*/false});
-    return fit.has_value() ? AxisUse::By(std::move(fit->signature))
-                           : AxisUse::Broadcast(op);
+    return fit.has_value() ? AxisUse::By(std::move(fit->signature)) : AxisUse::Broadcast(op);
   }
 
   const Graph& graph_;

@@ -101,7 +101,8 @@ class AxisCompletion {
       // value is the same on all ranks then.
       const bool initial = graph_.op(id).inputs.empty();
       std::optional<AxisUse> flat;
-      if (initial || MayBeFlat(id)) flat = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
+      if (initial || MayBeFlat(id))
+        flat = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
       if (!flat.has_value()) return NoSignature(id, planned, signatures);
       if (decisions_.gathers[id]) return NotOnRange(id);
       return *std::move(flat);
@@ -179,7 +180,8 @@ class AxisCompletion {
       flat = flat || (on_range && store->flat);
     }
     if (flat) {
-      std::optional<AxisUse> use = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
+      std::optional<AxisUse> use =
+          UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
       if (use.has_value()) return use;
       if (!writes) return std::optional<AxisUse>();  // it reads the gathered value
       return absl::InvalidArgumentError(absl::StrCat(

@@ -250,7 +250,7 @@ class SliceWriter {
       const bool written = state.input == kNone;
       if (!written && state.updated == state.input) continue;
       if (axis == kNone) {
-        const Tensor updated = out.tensor(writer_.Full(state.updated));
+        const Tensor updated = out.tensor(writer_.FindOrConcatFull(state.updated));
         written ? out.WriteState(state, updated) : out.SetState(state.path, updated);
         continue;
       }
@@ -258,12 +258,12 @@ class SliceWriter {
       for (int64_t k = 0; k < decisions_.parameters[axis].count; ++k) {
         const State slice = SliceOf(state, axis, k);
         const Tensor updated =
-            out.tensor(writer_.Read(state.updated, layout, axis, k, Phase::kUpdate));
+            out.tensor(writer_.FindOrAppendInput(state.updated, layout, axis, k, Phase::kUpdate));
         written ? out.WriteState(slice, updated) : out.SetState(slice.path, updated);
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      out.SetOutput(output.name, out.tensor(writer_.Full(output.value)));
+      out.SetOutput(output.name, out.tensor(writer_.FindOrConcatFull(output.value)));
     }
   }
 
