@@ -7,7 +7,10 @@
 namespace tessera {
 namespace {
 
-bool Has(absl::Span<const AxisLayout> named, absl::Span<const Expected> expected, int64_t& factor) {
+// Returns whether layouts that a signature names, with units multiplied by `factor`, are the
+// expected ones. A factor of 0 is open: it is set to the one that the first expected split needs.
+bool MeetsExpectations(absl::Span<const AxisLayout> named, absl::Span<const Expected> expected,
+                       int64_t& factor) {
   for (size_t i = 0; i < named.size(); ++i) {
     switch (expected[i].kind) {
       case Expected::Kind::kAnything:
@@ -97,8 +100,8 @@ std::optional<Signature> BestExpected(const FittedUse& use, const ExpectedLayout
   int closest = -1;
   for (const Signature& signature : signatures) {
     int64_t factor = 0;
-    if (!Has(signature.inputs, expected.inputs, factor)) continue;
-    if (!Has(signature.outputs, expected.outputs, factor)) continue;
+    if (!MeetsExpectations(signature.inputs, expected.inputs, factor)) continue;
+    if (!MeetsExpectations(signature.outputs, expected.outputs, factor)) continue;
     if (factor == 0) factor = ArrivingFactor(signature, arriving);
     Signature scaled = WithUnits(signature, factor);
     const int closeness = Closeness(scaled, arriving);
