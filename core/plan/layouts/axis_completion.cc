@@ -366,7 +366,8 @@ class AxisCompletion {
         if (signature.outputs[0] == *first) return AxisUse::By(signature);
       }
     }
-    std::optional<Signature> made = SignatureMaking(FittedUseOf(id, signatures), *read, split_);
+    std::optional<Signature> made =
+        FindSignatureProducing(FittedUseOf(id, signatures), *read, split_);
     return made.has_value() ? AxisUse::By(*std::move(made)) : AxisUse::Broadcast(op);
   }
 

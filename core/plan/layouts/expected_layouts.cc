@@ -16,7 +16,7 @@ bool MeetsExpectations(absl::Span<const AxisLayout> named, absl::Span<const Expe
       case Expected::Kind::kAnything:
         break;
       case Expected::Kind::kExactly:
-        if (!TakesFactor(named[i], expected[i].layout, factor)) return false;
+        if (!MatchesWithUnitFactor(named[i], expected[i].layout, factor)) return false;
         break;
       case Expected::Kind::kBroadcastOrSum:
         if (!named[i].broadcast() && named[i] != AxisLayout::Partial()) return false;
@@ -47,7 +47,7 @@ int64_t ArrivingFactor(const Signature& signature, absl::Span<const Arriving> ar
   for (size_t i = 0; i < arriving.size(); ++i) {
     int64_t factor = 0;
     if (arriving[i].has_value() && arriving[i]->split() &&
-        TakesFactor(signature.inputs[i], *arriving[i], factor)) {
+        MatchesWithUnitFactor(signature.inputs[i], *arriving[i], factor)) {
       return factor;
     }
   }
@@ -139,10 +139,10 @@ bool IsMultipleOf(const Signature& signature, const Signature& named) {
   if (signature.outputs.size() != named.outputs.size()) return false;
   int64_t factor = 0;
   for (size_t i = 0; i < named.inputs.size(); ++i) {
-    if (!TakesFactor(named.inputs[i], signature.inputs[i], factor)) return false;
+    if (!MatchesWithUnitFactor(named.inputs[i], signature.inputs[i], factor)) return false;
   }
   for (size_t i = 0; i < named.outputs.size(); ++i) {
-    if (!TakesFactor(named.outputs[i], signature.outputs[i], factor)) return false;
+    if (!MatchesWithUnitFactor(named.outputs[i], signature.outputs[i], factor)) return false;
   }
   return true;
 }

@@ -111,7 +111,7 @@ class MicroBatchPlanner {
     const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
     if (!read.has_value()) return;
     const OpSignatures use(graph_, op);
-    const std::optional<Signature> fit = SignatureMaking(use.fitted(), *read, axis_);
+    const std::optional<Signature> fit = FindSignatureProducing(use.fitted(), *read, axis_);
     if (!fit.has_value()) return;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       result_.values[op.outputs[i]] = fit->outputs[i];

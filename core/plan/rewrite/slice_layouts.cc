@@ -216,7 +216,7 @@ class SlicePlanner {
     if (op.outputs.size() != 1 || readers_[state.updated] != 1) return;
     const OpSignatures use(graph_, op);
     std::optional<Signature> made =
-        SignatureMaking(use.fitted(), {Arriving(LayoutOf(axis))}, PartsOf(axis));
+        FindSignatureProducing(use.fitted(), {Arriving(LayoutOf(axis))}, PartsOf(axis));
     if (!made.has_value()) return;
     SetSplit(state.updated, made->outputs[0], axis);
     result_.ops[producer] = {axis, /*late=*/false, *std::move(made)};

@@ -148,8 +148,8 @@ absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
                                             ProgramValueId output) {
   program_.values[output].gradient_of = program_.values[input].gradient_of;
   ASSIGN_OR_RETURN(input, EnsureUnsliced(input));
-  ASSIGN_OR_RETURN(input, Padded(input));
-  ASSIGN_OR_RETURN(input, RowMajor(input));
+  ASSIGN_OR_RETURN(input, EnsurePadded(input));
+  ASSIGN_OR_RETURN(input, EnsureRowMajor(input));
   Instruction collective;
   collective.path = program_.values[output].path;
   collective.kind = InstructionKind::kCollective;
