@@ -16,6 +16,7 @@
 namespace tessera::cpu {
 namespace {
 
+// Returns OutOfRange unless all ids are in [0, rows).
 absl::Status CheckIds(const TensorView& ids, int64_t rows) {
   const int32_t* const data = ids.As<int32_t>();
   const int64_t count = ids.elements();
@@ -48,7 +49,8 @@ absl::Status Embedding(const KernelCall& call) {
   return absl::OkStatus();
 }
 
-void AddRows(const KernelCall& call, const TableRows& rows) {
+// Sets dtable, of f32, to the sums of the rows of dy with the same id.
+void AddRowsInF32(const KernelCall& call, const TableRows& rows) {
   const TensorView &dy = call.inputs[EmbeddingGradInput::kDy],
                    &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
   const int64_t columns = dtable.shape[1], count = ids.elements();
@@ -133,7 +135,7 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
   const TableRows rows = TableRowsOf(call.output_regions, 0, dtable.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
   if (!IsHalf(dtable.dtype)) {
-    AddRows(call, rows);
+    AddRowsInF32(call, rows);
     return absl::OkStatus();
   }
   const SortedIds sorted(call.workspace, dtable.shape[0]);
