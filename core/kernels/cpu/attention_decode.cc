@@ -63,8 +63,8 @@ void DecodeHead(const float* query, const HeadView& keys, const HeadView& values
                 int64_t dim, float scale, float* scores, float* output) {
   WithFloatType(keys.dtype, [&](auto type) {
     using T = decltype(type);
-    Decode(query, static_cast<const T*>(keys.data), static_cast<const T*>(values.data), keys.token,
-           count, dim, scale, scores, output);
+    Decode(query, static_cast<const T*>(keys.data), static_cast<const T*>(values.data),
+           keys.token_stride, count, dim, scale, scores, output);
   });
 }
 

@@ -45,8 +45,9 @@ HWY_INLINE float MaxOfHalves(const auto* x, int64_t count) {
   const FloatTag d;
   const Floats lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   Floats max = lowest;
-  ForEachVector(count, [&, x](auto access, int64_t i)
-                           HWY_ATTR { max = hn::Max(max, access.Or(access.Load(x + i), lowest)); });
+  ForEachVector(count, [&, x](auto access, int64_t i) HWY_ATTR {
+    max = hn::Max(max, access.WithUnusedLanes(access.Load(x + i), lowest));
+  });
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
