@@ -102,10 +102,10 @@ absl::Status CheckLayout(const MeshLayout& layout, absl::Span<const int64_t> glo
   const AxisLayout* partial = nullptr;
   for (int i = 0; i < mesh.num_axes(); ++i) {
     const AxisLayout& axis = layout.axis(i);
-    const auto error = [&](absl::string_view what) {
+    const auto error = [&](absl::string_view fault) {
       return absl::InvalidArgumentError(
           absl::StrCat("layout '", layout.ToString(mesh), "' does not fit ", ShapeToString(global),
-                       ": ", axis.ToString(), " along axis '", mesh.axis(i).name, "' ", what));
+                       ": ", axis.ToString(), " along axis '", mesh.axis(i).name, "' ", fault));
     };
     if (axis.split() && (axis.dim < 0 || axis.dim >= static_cast<int>(global.size()))) {
       return error(absl::StrCat("splits a dimension that is not in 0..",

@@ -126,13 +126,14 @@ std::optional<Signature> FindSignatureProducing(const FittedUse& use,
                                                 const SplitAxis& axis) {
   for (const Signature& signature : use.signatures) {
     int64_t factor = 0;
-    bool fits = std::none_of(signature.inputs.begin(), signature.inputs.end(),
-                             [](const AxisLayout& input) { return input.partial(); });
-    for (size_t i = 0; fits && i < read.size(); ++i) {
-      fits = !read[i].has_value() ||
-             (read[i]->split() && MatchesWithUnitFactor(signature.outputs[i], *read[i], factor));
+    bool produces = std::none_of(signature.inputs.begin(), signature.inputs.end(),
+                                 [](const AxisLayout& input) { return input.partial(); });
+    for (size_t i = 0; produces && i < read.size(); ++i) {
+      produces =
+          !read[i].has_value() ||
+          (read[i]->split() && MatchesWithUnitFactor(signature.outputs[i], *read[i], factor));
     }
-    if (!fits) continue;
+    if (!produces) continue;
     if (std::optional<Signature> fit = WithUnitsIfEven(signature, factor, use, axis)) return fit;
   }
   return std::nullopt;

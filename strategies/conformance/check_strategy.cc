@@ -101,10 +101,10 @@ class Checker {
   }
 
   // Returns an error of the strategy on so many ranks.
-  absl::Status Error(int ranks, absl::string_view what) const {
+  absl::Status Error(int ranks, absl::string_view fault) const {
     return absl::InternalError(
         absl::StrCat(plugin_.name(), " [", absl::StrJoin(checks_.options, ","), "], ", model_, ", ",
-                     ranks, ranks == 1 ? " rank: " : " ranks: ", what));
+                     ranks, ranks == 1 ? " rank: " : " ranks: ", fault));
   }
   // Returns the error of a check.
   absl::Status CheckError(int ranks, absl::string_view check, const absl::Status& status) const {

@@ -174,8 +174,8 @@ absl::StatusOr<std::string> PluginCall::Run(const Plugin& plugin, TesseraStrateg
                                             const std::string& request) {
   Result result;
   const TesseraSink sink = {sizeof(TesseraSink), &result, TakeResult};
-  const auto error = [&plugin](absl::StatusCode code, absl::string_view what) {
-    return absl::Status(code, absl::StrCat("strategy ", plugin.name(), ": ", what));
+  const auto error = [&plugin](absl::StatusCode code, absl::string_view fault) {
+    return absl::Status(code, absl::StrCat("strategy ", plugin.name(), ": ", fault));
   };
   int32_t code = TESSERA_INTERNAL;
   try {

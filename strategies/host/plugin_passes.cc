@@ -54,9 +54,9 @@ absl::StatusOr<Program> LoadedPasses::Run(const PassChoice::PluginPass& pass,
         absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": took too long"));
   }
   ASSIGN_OR_RETURN(const std::string bytes, result);
-  const auto error = [&](absl::string_view what) {
+  const auto error = [&](absl::string_view fault) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": ", what));
+        absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": ", fault));
   };
   ProgramProto message;
   if (!message.ParseFromString(bytes)) {

@@ -131,11 +131,11 @@ class ViaF32Kernel : public Kernel {
   absl::string_view name() const override { return name_; }
 
   bool Accepts(const KernelRequest& request) const override {
-    bool any = false;
+    bool has_halves = false;
     for (const auto* types : {&request.inputs, &request.outputs}) {
-      for (const TensorType& type : *types) any = any || IsHalf(type.dtype);
+      for (const TensorType& type : *types) has_halves = has_halves || IsHalf(type.dtype);
     }
-    return any && inner_->Accepts(Widened(request));
+    return has_halves && inner_->Accepts(Widened(request));
   }
 
   bool LibraryWorkspace() const override { return inner_->LibraryWorkspace(); }

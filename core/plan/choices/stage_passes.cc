@@ -98,10 +98,10 @@ absl::Status ReadChoice(const PassChoice& choice, StagePasses& passes) {
 // Checks how a pass of a plugin is named. A Plan may be of someone else: it chooses among the
 // plugins that are installed, and says nothing about where a library is.
 absl::Status CheckNames(const PassChoice::PluginPass& choice) {
-  const auto error = [&](absl::string_view what) {
+  const auto error = [&](absl::string_view fault) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's stage lists pass ",
                                                    Quote(choice.pass()), " of the strategy plugin ",
-                                                   Quote(choice.name()), ": ", what));
+                                                   Quote(choice.name()), ": ", fault));
   };
   if (!IsPlainName(choice.name())) {
     return error("a Plan names a plugin by its name and version, never by a path");

@@ -322,11 +322,11 @@ class DecisionFinder {
                             size_t begin, size_t end, bool open_units) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(choice.signature(), mesh_));
-    bool any = false;
+    bool matched = false;
     for (size_t g = begin; g < end; ++g) {
       for (const int position : operators[g].Matching(pattern)) {
         const OpId op(position);
-        any = true;
+        matched = true;
         const auto [it, first] = operator_named_by_[g].emplace(op, choice.path());
         if (!first) {
           return absl::InvalidArgumentError(
@@ -340,7 +340,7 @@ class DecisionFinder {
         }
       }
     }
-    if (any) return absl::OkStatus();
+    if (matched) return absl::OkStatus();
     std::vector<std::string> paths;
     for (size_t g = begin; g < end; ++g) {
       paths.insert(paths.end(), operators[g].paths().begin(), operators[g].paths().end());

@@ -41,8 +41,8 @@ class Verifier {
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
   // Checks that values are inside their buffers, and values within a tensor inside its bytes.

@@ -27,8 +27,8 @@ class OperandVerifier {
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
   absl::Status CheckOperands(const Instruction& instruction) const {

@@ -39,9 +39,9 @@ class OrderVerifier {
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
     return absl::InvalidArgumentError(
-        absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+        absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
   absl::Status CheckWithin(const ProgramValue& value) const {

@@ -68,8 +68,8 @@ class RankRuleVerifier {
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
   // Returns whether every element that a view shares with its tensor has the same address in both,
@@ -188,8 +188,8 @@ class RankRuleVerifier {
   // gives.
   absl::Status CheckSlice(const ProgramValue& slice) {
     const ProgramValue& base = program_.values[slice.sliced_from];
-    const auto error = [&](absl::string_view what) {
-      return Error(slice.path, absl::StrCat("is no slice of ", base.path, ": ", what));
+    const auto error = [&](absl::string_view fault) {
+      return Error(slice.path, absl::StrCat("is no slice of ", base.path, ": ", fault));
     };
     if (slice.buffer != base.buffer || base.flat != kNone || slice.within == kNone ||
         program_.TensorOf(slice.sliced_from) != slice.within) {
@@ -331,9 +331,9 @@ class RankRuleVerifier {
     const auto outputs =
         program_.KernelOf(instruction)
             .op->InferTypes(absl::MakeConstSpan(request.inputs).first(inputs), request.attributes);
-    const auto error = [&](absl::string_view what) {
+    const auto error = [&](absl::string_view fault) {
       return Error(instruction.path, absl::StrCat("on the rank at [", absl::StrJoin(rank, ", "),
-                                                  "] its operands do not fit: ", what));
+                                                  "] its operands do not fit: ", fault));
     };
     if (!outputs.ok()) return error(outputs.status().message());
     for (size_t j = 0; j < outputs->size(); ++j) {
