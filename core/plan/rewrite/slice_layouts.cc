@@ -194,8 +194,7 @@ class SlicePlanner {
     return std::optional<Signature>(fit->signature);
   }
 
-  // --- States
-  // -------------------------------------------------------------------------------------
+  // --- States ----------------------------------------------------------------------------------
 
   void CountReaders() {
     for (const Op& op : graph_.ops()) {

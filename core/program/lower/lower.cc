@@ -19,7 +19,7 @@ namespace {
 
 std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
 
-// Returns, by operator, whether an output or an updated state depends on.
+// Returns, by operator, whether an output or an updated state depends on it.
 Table<OpId, bool> NeededOps(const Graph& graph) {
   Table<OpId, bool> needed(graph.ops().size(), false);
   std::vector<ValueId> pending;

@@ -255,7 +255,7 @@ absl::StatusOr<ProgramValueId> Redistributor::Pack(ProgramValueId id, const Part
       builder_.AddTensor(path, {dtype, {parts.elements()}}, builder_.value(id).role, kNone);
   builder_.SetGradientOf(packed, builder_.value(id).gradient_of);
   const int64_t row = parts.inner, part = parts.outer * parts.p * row;
-  int64_t written = parts.n * row;  // elements of `packed`; as many if outer is 1
+  int64_t written = parts.n * row;  // elements of `packed` that are set, if outer is 1
   if (parts.outer == 1) {
     RETURN_IF_ERROR(builder_.PutInto(packed, id, RowMajorAt(0, builder_.value(id).type.shape),
                                      absl::StrCat(path, ".part")));

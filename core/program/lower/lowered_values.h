@@ -90,8 +90,8 @@ class LoweredValues {
   };
   // The gradients that are reduced together: those of a flat group in a micro-batch.
   using GradientSet = std::pair<int, int32_t>;
-  // Returns the set with which a gradient is reduced. A gradient that
-  // is made once, after all micro-batches, is reduced with those of the last micro-batch.
+  // Returns the set with which a gradient is reduced. A gradient that is made once, after all
+  // micro-batches, is reduced with those of the last micro-batch.
   GradientSet GradientSetOf(ValueId gradient) const;
   // Returns whether a value is a gradient that is not made as a member of its flat group. If it is
   // read as one, it is reduced with the gradients of the other members.

@@ -86,11 +86,11 @@ class ProgramBuilder {
   // The Ensure functions return the value itself if it has the property, and otherwise a copy that
   // has it. The copy is emitted once; later callers share it.
   //
-  // Row-major with its padding.
+  // The value is row-major, with its padding.
   absl::StatusOr<ProgramValueId> EnsureRowMajor(ProgramValueId id);
-  // Not packed.
+  // The value has its padding: it is not packed.
   absl::StatusOr<ProgramValueId> EnsurePadded(ProgramValueId id);
-  // At an address that is the same on all ranks: no slice.
+  // The value is at an address that is the same on all ranks: it is no slice.
   absl::StatusOr<ProgramValueId> EnsureUnsliced(ProgramValueId id);
 
   // Makes `part` the range of the tensor `assembled` at `placement`. If possible, the instruction
@@ -116,7 +116,8 @@ class ProgramBuilder {
     Strides strides;
   };
 
-  ProgramValueId AddValue(ProgramValue value);  // of which no instruction is known yet
+  // Adds a value that no instruction writes or reads yet.
+  ProgramValueId AddValue(ProgramValue value);
   // A slice may be taken of a tensor or of a view, and a view may be taken of a slice.
   bool IsSlice(ProgramValueId id) const;
   bool IsViewOfSlice(ProgramValueId id) const;
