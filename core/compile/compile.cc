@@ -39,7 +39,7 @@ const PlanPart* FindPart(const Plan& plan, const std::string& graph) {
   return nullptr;
 }
 
-// Gives the Plan a complete part for every Graph, in their order, and for no other.
+// Replaces the parts of a Plan by complete ones: one for every Graph, in their order, and no other.
 absl::Status CompleteParts(absl::Span<const Graph> graphs, Plan& plan) {
   plan.set_format(kPlanFormat);
   Stage& stage = plan.stages_size() > 0 ? *plan.mutable_stages(0) : *plan.add_stages();
@@ -60,6 +60,7 @@ absl::Status CompleteParts(absl::Span<const Graph> graphs, Plan& plan) {
   return absl::OkStatus();
 }
 
+// Sets the fingerprints of parts that have none. The Plan must have the parts of `graphs`.
 void AddFingerprints(absl::Span<const Graph> graphs, Plan& plan) {
   for (size_t i = 0; i < graphs.size(); ++i) {
     PlanPart& part = *plan.mutable_stages(0)->mutable_parts(static_cast<int>(i));
@@ -85,6 +86,7 @@ std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs) 
       absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
+// Runs the passes of the stage that decide when communication runs.
 void RunStagePasses(const StagePasses& passes, Program& program) {
   if (passes.bucket_gradients.has_value()) BucketGradients(*passes.bucket_gradients, program);
   if (passes.prefetch_distance.has_value()) PrefetchGathers(*passes.prefetch_distance, program);
@@ -115,6 +117,7 @@ absl::Status RunPluginPasses(const StagePasses& passes, PluginPasses* plugin_pas
   return absl::OkStatus();
 }
 
+// Runs all passes over a lowered Program, and assigns its buffers.
 absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
                                        const StagePasses& passes, PluginPasses* plugin_passes,
                                        KernelChooser& chooser) {
@@ -150,7 +153,7 @@ Graph DeclarationsOf(const Graph& graph) {
 }
 
 // Rewrites Graph i of a run, which is moved away.
-absl::StatusOr<RewrittenGraph> Rewrite(CompletedRun& run, size_t i, const PlanPart& part) {
+absl::StatusOr<RewrittenGraph> TakeRewritten(CompletedRun& run, size_t i, const PlanPart& part) {
   return RewriteAndLayOut(std::move(run.graphs[i]), std::move(run.layouts[i]), part, run.mesh,
                           run.decisions);
 }
@@ -166,9 +169,10 @@ class RunLowering {
     return lowering;
   }
 
-  // Graph i, which is moved away. Its rewritten form is gone before the passes run.
+  // Rewrites and lowers Graph i, which is moved away. Its rewritten form is gone before the passes
+  // run. May be called once for each Graph.
   absl::StatusOr<LoweredGraph> Lower(size_t i, const PlanPart& part, KernelChooser& chooser) {
-    ASSIGN_OR_RETURN(RewrittenGraph rewritten, Rewrite(run_, i, part));
+    ASSIGN_OR_RETURN(RewrittenGraph rewritten, TakeRewritten(run_, i, part));
     rewritten.graph.ForgetPaths();
     const MeshDecisions mesh = {rewritten.layouts, run_.decisions, storage_, *finder_};
     ASSIGN_OR_RETURN(Program program, tessera::Lower(rewritten.graph, mesh, chooser));
@@ -187,7 +191,7 @@ class RunLowering {
 
 const RingPrices RunLowering::kPrices(kSecondsPerStep, kSecondsPerByte);
 
-// The kernels that the Programs use, sorted by request.
+// Returns the kernels that the Programs use, sorted by request.
 KernelChoices ChoicesOf(const std::vector<Program>& programs, const KernelCatalogue& catalogue) {
   const auto to_string = [](absl::string_view text) {
     return std::string(text.data(), text.size());
@@ -222,7 +226,8 @@ const Program* CompiledRun::FindProgram(absl::string_view name) const {
 
 namespace {
 
-// Lowers the Graphs of a run and plans their memory. run->plan has all parts.
+// Lowers the Graphs of a run, adds their Programs to `run`, and plans their memory. run->plan must
+// have all parts.
 absl::Status MakePrograms(CompletedRun completed, KernelChooser& chooser,
                           PluginPasses* plugin_passes, CompiledRun* run) {
   const Stage& stage = run->plan.stages(0);
@@ -276,7 +281,7 @@ absl::StatusOr<std::vector<Graph>> RewriteRun(const std::vector<Graph>& graphs, 
   std::vector<Graph> rewritten;
   for (size_t i = 0; i < graphs.size(); ++i) {
     const PlanPart& part = listed.stages(0).parts(static_cast<int>(i));
-    ASSIGN_OR_RETURN(RewrittenGraph graph, Rewrite(completed, i, part));
+    ASSIGN_OR_RETURN(RewrittenGraph graph, TakeRewritten(completed, i, part));
     rewritten.push_back(std::move(graph.graph));
   }
   return rewritten;

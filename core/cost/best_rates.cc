@@ -26,8 +26,9 @@ constexpr char kFlops[] = "flops_per_second";
 constexpr char kBytes[] = "bytes_per_second";
 constexpr size_t kMaxFileBytes = 1 << 20;  // thousands of machines
 
+// Returns the rates of all machines in the file; none if it is missing, too large or malformed:
 // {"cpu: AMD EPYC, AVX3, 2 threads": {"flops_per_second": 2.2e11, "bytes_per_second": 3.8e10}}
-Json ReadAll(const Folder& folder, const std::string& name) {
+Json ReadRatesOfMachines(const Folder& folder, const std::string& name) {
   const absl::StatusOr<std::string> text = folder.ReadStart(name, kMaxFileBytes + 1);
   if (!text.ok() || text->size() > kMaxFileBytes) return Json::object();
   // A copy or a dump of values that are nested deeply would recurse as deeply.
@@ -49,11 +50,11 @@ double HigherRate(double measured, const Json& kept, const char* name, double hi
 
 // Replaces the file by a new one, whose first name nobody can foresee. If that fails, the file is
 // as it was.
-void Replace(const Folder& folder, const std::string& name, const Json& all) {
+void ReplaceFile(const Folder& folder, const std::string& name, const Json& contents) {
   const std::string temporary = absl::StrFormat("%s.%08x", name, std::random_device()());
   absl::StatusOr<FileDescriptor> file = folder.CreateFile(temporary);
   if (!file.ok()) return;
-  const std::string text = all.dump(2) + "\n";
+  const std::string text = contents.dump(2) + "\n";
   const bool written = WriteAll(file->get(), text) == text.size();
   const bool closed = close(file->Release()) == 0;
   if (!written || !closed || !folder.Rename(temporary, name).ok()) {
@@ -87,15 +88,15 @@ MachineRates KeepBestRates(const std::string& path, const std::string& machine,
   const absl::StatusOr<Folder> folder = Folder::Open(file.parent_path().string());
   if (!folder.ok()) return measured;
   const std::string name = file.filename().string();
-  Json all = ReadAll(*folder, name);
-  Json& kept = all[machine];
+  Json rates_by_machine = ReadRatesOfMachines(*folder, name);
+  Json& kept = rates_by_machine[machine];
   const MachineRates best = {
       HigherRate(measured.flops_per_second, kept, kFlops, kHighestFlopsPerSecond),
       HigherRate(measured.bytes_per_second, kept, kBytes, kHighestBytesPerSecond)};
   const Json entry = {{kFlops, best.flops_per_second}, {kBytes, best.bytes_per_second}};
   if (entry != kept) {
     kept = entry;
-    Replace(*folder, name, all);
+    ReplaceFile(*folder, name, rates_by_machine);
   }
   return best;
 }

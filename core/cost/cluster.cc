@@ -29,6 +29,7 @@ constexpr double kLoopbackLatency = 12e-6, kLoopbackBytes = 2e9;
 // A round trip between hosts on one switch takes 0.1 ms.
 constexpr double kEthernetLatency = 50e-6, kEthernetBytes = 0.94 * 125e6;
 
+// Checks that a number is finite and not negative, and above 0 if it is required.
 absl::Status CheckRate(double rate, absl::string_view field, bool required) {
   if (std::isfinite(rate) && (required ? rate > 0 : rate >= 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

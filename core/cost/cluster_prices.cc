@@ -23,20 +23,22 @@ std::vector<int> HostsOf(const std::vector<int>& ranks, const GroupSite& job) {
   return hosts;
 }
 
-// Returns the positions for PricedGroup. The sizes of parts do not increase with the rank, so the
-// first or the last rank sends the most, unless some ranks send for others.
+// Returns the positions in a group whose traffic is priced (PricedGroup::positions). The sizes of
+// parts do not increase with the rank, so the first or the last rank sends the most, unless some
+// ranks send for others.
 std::vector<int> PositionsOf(const GroupSite& site) {
   const int last = site.size() - 1;
   const int hosts = *std::max_element(site.host_of.begin(), site.host_of.end()) + 1;
   if (site.backend != CollectiveBackend::kHierarchical || hosts == 1 || hosts == site.size()) {
     return {0, last};
   }
-  std::vector<int> all;
-  for (int position = 0; position <= last; ++position) all.push_back(position);
-  return all;
+  std::vector<int> positions;
+  for (int position = 0; position <= last; ++position) positions.push_back(position);
+  return positions;
 }
 
-// Returns one group of each kind along a set of axes.
+// Returns one group of each kind along a set of axes, bit i of which stands for axis i. Groups
+// whose ranks lie on hosts in the same way are of one kind, and have the same prices.
 std::vector<PricedGroup> KindsOfGroups(const Mesh& mesh, size_t set, const GroupSite& job) {
   std::vector<int> axes;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {

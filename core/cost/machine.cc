@@ -21,30 +21,30 @@ int64_t RoundUp(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-// A problem and its amount of work.
-struct Sized {
+// A kernel request of some size, and its amount of work (FLOPs, or bytes).
+struct Problem {
   KernelRequest request;
   double work = 0;
   bool in_place = false;  // the output has the memory of input 0
 };
 
-int64_t OperandBytes(const Sized& sized) {
+int64_t OperandBytes(const Problem& problem) {
   int64_t bytes = 0;
-  for (const TensorType& type : sized.request.inputs) bytes += RoundUp(NumBytes(type));
-  if (sized.in_place) return bytes;
-  for (const TensorType& type : sized.request.outputs) bytes += RoundUp(NumBytes(type));
+  for (const TensorType& type : problem.request.inputs) bytes += RoundUp(NumBytes(type));
+  if (problem.in_place) return bytes;
+  for (const TensorType& type : problem.request.outputs) bytes += RoundUp(NumBytes(type));
   return bytes;
 }
 
 // A kernel call on memory of its own, filled with zeros.
 class Trial {
  public:
-  static absl::StatusOr<std::unique_ptr<Trial>> Create(Backend& backend, const Sized& sized) {
-    std::unique_ptr<Trial> trial(new Trial(backend, sized.request));
+  static absl::StatusOr<std::unique_ptr<Trial>> Create(Backend& backend, const Problem& problem) {
+    std::unique_ptr<Trial> trial(new Trial(backend, problem.request));
     ASSIGN_OR_RETURN(const Kernel* kernel, DefaultKernel(backend, trial->request_));
     ASSIGN_OR_RETURN(trial->bound_, kernel->Bind(trial->request_));
     trial->workspace_bytes_ = kernel->WorkspaceBytes(trial->request_, backend.processor());
-    RETURN_IF_ERROR(trial->Allocate(sized));
+    RETURN_IF_ERROR(trial->Allocate(problem));
     return trial;
   }
 
@@ -57,14 +57,15 @@ class Trial {
   Trial(Backend& backend, KernelRequest request)
       : backend_(backend), request_(std::move(request)) {}
 
-  absl::Status Allocate(const Sized& sized) {
-    const int64_t bytes = RoundUp(workspace_bytes_) + OperandBytes(sized);
+  // Allocates and zeroes memory for operands and workspace, and makes their views.
+  absl::Status Allocate(const Problem& problem) {
+    const int64_t bytes = RoundUp(workspace_bytes_) + OperandBytes(problem);
     ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes, /*guarded=*/false));
     const std::vector<char> zeros(int64_t{1} << 20);
-    for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(zeros.size())) {
+    for (int64_t offset = 0; offset < bytes; offset += static_cast<int64_t>(zeros.size())) {
       RETURN_IF_ERROR(
-          backend_.CopyToDevice(static_cast<char*>(memory_->data()) + done, zeros.data(),
-                                std::min(bytes - done, static_cast<int64_t>(zeros.size()))));
+          backend_.CopyToDevice(static_cast<char*>(memory_->data()) + offset, zeros.data(),
+                                std::min(bytes - offset, static_cast<int64_t>(zeros.size()))));
     }
     char* next = static_cast<char*>(memory_->data());
     const auto next_view = [&next](const TensorType& type) {
@@ -74,7 +75,7 @@ class Trial {
     };
     for (const TensorType& type : request_.inputs) inputs_.push_back(next_view(type));
     for (const TensorType& type : request_.outputs) {
-      outputs_.push_back(sized.in_place ? inputs_[0] : next_view(type));
+      outputs_.push_back(problem.in_place ? inputs_[0] : next_view(type));
     }
     workspace_ = next;
     return absl::OkStatus();
@@ -89,8 +90,9 @@ class Trial {
   int64_t workspace_bytes_ = 0;
 };
 
-// Makes a problem of the given size; each size has eight times the work of the previous one.
-using AtSize = std::function<Sized(int size)>;
+// A function that makes a problem of the given size; each size has eight times the work of the
+// previous one.
+using AtSize = std::function<Problem(int size)>;
 
 // Returns the highest work per second of several runs of the largest size for which there is time
 // and memory. There are several runs because other processes may slow down a single one.
@@ -100,18 +102,18 @@ absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int siz
   constexpr int kRunsToJudgeBy = 3;
   const double end = Now() + seconds;
   for (int size = 0;; ++size) {
-    const Sized sized = at_size(size);
-    ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial, Trial::Create(backend, sized));
+    const Problem problem = at_size(size);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial, Trial::Create(backend, problem));
     RETURN_IF_ERROR(trial->Run());  // the first touches memory and wakes threads
     double shortest = std::numeric_limits<double>::infinity();
-    bool larger = false;
-    for (int runs = 0; !larger && (runs < kRunsToJudgeBy || Now() < end); ++runs) {
+    bool try_larger = false;
+    for (int runs = 0; !try_larger && (runs < kRunsToJudgeBy || Now() < end); ++runs) {
       const double begin = Now();
       RETURN_IF_ERROR(trial->Run());
       shortest = std::min(shortest, Now() - begin);
-      larger = runs + 1 >= kRunsToJudgeBy && size + 1 < sizes && shortest < seconds / 16;
+      try_larger = runs + 1 >= kRunsToJudgeBy && size + 1 < sizes && shortest < seconds / 16;
     }
-    if (!larger) return sized.work / shortest;
+    if (!try_larger) return problem.work / shortest;
   }
 }
 
@@ -124,14 +126,14 @@ absl::StatusOr<double> MeasureMatmul(Backend& backend, const MeasureOptions& opt
     const int64_t n = int64_t{256} << size;
     const TensorType square = {dtype, {n, n}};
     const double edge = static_cast<double>(n);
-    return Sized{{.op = "matmul",
-                  .attributes = {{"transpose_a", false}, {"transpose_b", true}},
-                  .inputs = {square, square},
-                  .outputs = {square},
-                  .epilogues = {},
-                  .threads = threads},
-                 2 * edge * edge * edge,
-                 /*in_place=*/false};
+    return Problem{{.op = "matmul",
+                    .attributes = {{"transpose_a", false}, {"transpose_b", true}},
+                    .inputs = {square, square},
+                    .outputs = {square},
+                    .epilogues = {},
+                    .threads = threads},
+                   2 * edge * edge * edge,
+                   /*in_place=*/false};
   };
   return BestRate(backend, matmul, 4, options.matmul_seconds, options.memory_bytes);
 }
@@ -142,14 +144,14 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
   const auto add = [&](int size) {
     const int64_t bytes = std::max<int64_t>(2 * 1024, options.memory_bytes >> (6 - 3 * size));
     const TensorType vector = {dtype, {bytes / 2 / SizeOf(dtype)}};
-    return Sized{{.op = "add",
-                  .attributes = {},
-                  .inputs = {vector, vector},
-                  .outputs = {vector},
-                  .epilogues = {},
-                  .threads = threads},
-                 3 * static_cast<double>(NumBytes(vector)),
-                 /*in_place=*/true};
+    return Problem{{.op = "add",
+                    .attributes = {},
+                    .inputs = {vector, vector},
+                    .outputs = {vector},
+                    .epilogues = {},
+                    .threads = threads},
+                   3 * static_cast<double>(NumBytes(vector)),
+                   /*in_place=*/true};
   };
   MachineRates rates;
   ASSIGN_OR_RETURN(rates.flops_per_second, MeasureMatmul(backend, options));

@@ -37,7 +37,8 @@ std::optional<MemorySpace> HostCopyTo(const Program& program, const Instruction&
   return between ? std::make_optional(to) : std::nullopt;
 }
 
-size_t TimeOf(const Program& program, const Instruction& instruction) {
+// Returns the index in kTimes of an instruction that does not communicate.
+size_t TimeCategoryOf(const Program& program, const Instruction& instruction) {
   if (HostCopyTo(program, instruction).has_value()) return 4;
   return instruction.recomputed ? 3 : static_cast<size_t>(instruction.phase);
 }
@@ -88,6 +89,7 @@ CollectiveTraffic MessageTraffic(const CollectiveRequest& request, const GroupSi
   return traffic;
 }
 
+// Returns the traffic of one rank of a group in a request of any operation.
 CollectiveTraffic RequestTraffic(const CollectiveRequest& request, const GroupSite& site,
                                  int position) {
   switch (request.operation) {
@@ -114,8 +116,10 @@ class SentBytes {
   explicit SentBytes(const std::vector<PricedGroup>& groups) {
     for (const PricedGroup& group : groups) sent_.emplace_back(group.positions.size(), 0);
   }
+  // Returns the bytes of the rank at a position (an index in PricedGroup::positions) of a group.
   int64_t& At(size_t group, size_t position) { return sent_[group][position]; }
-  int64_t Most() const {
+  // Returns the bytes of the rank that sends the most.
+  int64_t MaxOfRanks() const {
     int64_t most = 0;
     for (const std::vector<int64_t>& group : sent_) {
       most = std::max(most, *std::max_element(group.begin(), group.end()));
@@ -162,11 +166,12 @@ Table<CollectiveId, double> AddCollectives(const Program& program, const Cluster
     }
   }
   for (size_t entry = 0; entry < sent.size(); ++entry) {
-    cost->mutable_collectives(static_cast<int>(entry))->set_bytes(sent[entry].Most());
+    cost->mutable_collectives(static_cast<int>(entry))->set_bytes(sent[entry].MaxOfRanks());
   }
   return seconds;
 }
 
+// Adds the bytes at the peak, by category and side.
 void AddMemory(const Program& program, StepCost* cost) {
   cost->set_peak_bytes(program.arena_bytes());
   for (const MemorySide side : {MemorySide::kDevice, MemorySide::kHost}) {
@@ -188,6 +193,8 @@ DType OperandDType(const Program& program, const Instruction& instruction) {
   return program.value(instruction.inputs[0]).type.dtype;
 }
 
+// Adds the seconds of the step, by category and collective. The Program's collectives get their
+// entries if they have none.
 void AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& times, StepCost* cost) {
   const Overlap overlap = OverlapOf(program, times);
   std::array<double, kTimes.size()> seconds{};
@@ -195,7 +202,7 @@ void AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& time
   for (const InstructionId i : times.ids()) {
     const Instruction& instruction = program.instructions[i];
     if (!program.Communicates(instruction)) {
-      seconds[TimeOf(program, instruction)] += times[i].seconds();
+      seconds[TimeCategoryOf(program, instruction)] += times[i].seconds();
       continue;
     }
     const CollectiveRequest& request = program.collectives[instruction.collective];

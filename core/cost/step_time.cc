@@ -45,20 +45,21 @@ Table<InstructionId, TimeSpan> SimulateStep(const Program& program,
   TESSERA_CHECK(seconds.size() == program.instructions.size());
   Table<InstructionId, TimeSpan> times(seconds.size());
   Table<StreamId, InstructionId> last(program.streams.size());  // the last instruction of each
-  double issued = 0;                                            // when the thread is free again
+  double thread_free = 0;  // when the thread can issue the next instruction
   for (const InstructionId i : seconds.ids()) {
     const Instruction& instruction = program.instructions[i];
     for (const InstructionId earlier : instruction.waits)
-      issued = std::max(issued, times[earlier].end);
-    double begin = issued;
+      thread_free = std::max(thread_free, times[earlier].end);
+    double begin = thread_free;
     InstructionId& previous = last[instruction.stream];
     if (previous != kNone) {
       begin = std::max(begin, times[previous].end);
-      if (!FollowsByItself(program, program.instructions[previous], instruction)) issued = begin;
+      if (!FollowsByItself(program, program.instructions[previous], instruction))
+        thread_free = begin;
     }
     previous = i;
     times[i] = {begin, begin + seconds[i]};
-    if (!program.Communicates(instruction)) issued = times[i].end;
+    if (!program.Communicates(instruction)) thread_free = times[i].end;
   }
   return times;
 }
@@ -82,10 +83,10 @@ Overlap OverlapOf(const Program& program, const Table<InstructionId, TimeSpan>& 
   Overlap overlap;
   for (const TimeSpan& span : computing) overlap.computation_seconds += span.seconds();
   overlap.exposed_seconds.resize(times.size(), 0);
-  double counted = 0;  // the time before this has been counted
+  double counted_until = 0;  // exposed time before this has been counted
   auto busy = computing.begin();
   for (const InstructionId i : InOrder(program, times, /*communicate=*/true)) {
-    double from = std::max(times[i].begin, counted);
+    double from = std::max(times[i].begin, counted_until);
     while (from < times[i].end) {
       while (busy != computing.end() && busy->end <= from) ++busy;
       const double next = busy == computing.end() ? times[i].end : busy->begin;
@@ -93,7 +94,7 @@ Overlap OverlapOf(const Program& program, const Table<InstructionId, TimeSpan>& 
       if (next >= times[i].end) break;
       from = std::max(from, busy->end);
     }
-    counted = std::max(counted, times[i].end);
+    counted_until = std::max(counted_until, times[i].end);
   }
   return overlap;
 }

@@ -21,6 +21,7 @@ double FlopsOf(const Graph& graph, const Op& op) {
   return cost.flops - cost.recomputed_flops;
 }
 
+// Returns the FLOPs of a rank in forward and backward passes, without recomputation.
 double FlopsOfRank(const Program& program) {
   double flops = 0;
   for (const Instruction& instruction : program.instructions) {
@@ -41,8 +42,9 @@ bool IsBroadcast(absl::string_view signature, absl::string_view axis) {
   return true;
 }
 
-// Sets the rows and parts of the input of which most parts are empty.
-void FindEmptyParts(const Graph& graph, const Program& program, WorkDivision* division) {
+// Sets the rows and parts of the input that has the fewest rows, if they are fewer than the ranks
+// that split them.
+void SetEmptyParts(const Graph& graph, const Program& program, WorkDivision* division) {
   absl::flat_hash_map<std::string, int> batch_dims;
   for (const GraphInput& input : graph.inputs()) {
     batch_dims[graph.value(input.value).path] = input.batch_dim;
@@ -74,13 +76,13 @@ WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const Pla
   absl::flat_hash_map<std::string, double> flops_of;
   double flops = 0;
   for (const Op& op : recorded.ops()) {
-    const double each = FlopsOf(recorded, op);
-    flops += each;
-    if (each > 0) flops_of[op.path] += each;
+    const double op_flops = FlopsOf(recorded, op);
+    flops += op_flops;
+    if (op_flops > 0) flops_of[op.path] += op_flops;
   }
-  const double of_rank = FlopsOfRank(program);
-  if (!(flops > 0) || !(of_rank > 0)) return division;
-  division.speedup = flops / of_rank;
+  const double rank_flops = FlopsOfRank(program);
+  if (!(flops > 0) || !(rank_flops > 0)) return division;
+  division.speedup = flops / rank_flops;
   for (const ComputeChoice& choice : part.compute()) {
     const auto found = flops_of.find(choice.path());
     if (found == flops_of.end()) continue;
@@ -89,7 +91,7 @@ WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const Pla
       division.repeated[axis] += found->second / flops;
     }
   }
-  FindEmptyParts(rewritten, program, &division);
+  SetEmptyParts(rewritten, program, &division);
   return division;
 }
 

@@ -9,16 +9,18 @@
 namespace tessera {
 namespace {
 
-// Returns which values depend on the targets. Only these get gradients.
-Table<ValueId, bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets) {
+// Returns, by value, whether it depends on the targets through differentiable inputs. Only such
+// values get gradients.
+Table<ValueId, bool> DependOn(const Graph& graph, absl::Span<const Tensor> targets) {
   Table<ValueId, bool> depends(graph.values().size(), false);
   for (const Tensor& target : targets) depends[target.id()] = true;
   for (const Op& op : graph.ops()) {
-    bool any = false;
+    bool depends_on_target = false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      any = any || (depends[op.inputs[i]] && op.kind->Differentiable(static_cast<int>(i)));
+      depends_on_target = depends_on_target ||
+                          (depends[op.inputs[i]] && op.kind->Differentiable(static_cast<int>(i)));
     }
-    if (!any) continue;
+    if (!depends_on_target) continue;
     for (ValueId output : op.outputs) {
       if (IsFloating(graph.value(output).type.dtype)) depends[output] = true;
     }
@@ -49,7 +51,7 @@ class GradientRecorder {
                    const AutogradOperators& operators)
       : graph_(*graph),
         operators_(operators),
-        depends_(DependsOn(*graph, targets)),
+        depends_(DependOn(*graph, targets)),
         gradients_(graph->values().size()) {}
 
   // Records the gradient of the loss with respect to itself, if it depends on a target.
@@ -62,12 +64,13 @@ class GradientRecorder {
   // Records the gradient operators of one operator, if it lies between a target and the loss.
   absl::Status RecordOp(OpId id) {
     std::vector<Tensor> output_gradients = OutputGradients(id);
-    if (absl::c_none_of(output_gradients, [](const Tensor& each) { return each.valid(); })) {
+    if (absl::c_none_of(output_gradients,
+                        [](const Tensor& gradient) { return gradient.valid(); })) {
       return absl::OkStatus();
     }
     for (size_t i = 0; i < output_gradients.size(); ++i) {
       if (output_gradients[i].valid()) {
-        NameGradient(graph_.op(id).outputs[i], output_gradients[i], /*is_target=*/false);
+        RenameGradient(graph_.op(id).outputs[i], output_gradients[i], /*is_target=*/false);
       }
     }
     const std::vector<bool> needed = NeededInputs(id);
@@ -96,13 +99,14 @@ class GradientRecorder {
     return absl::OkStatus();
   }
 
-  // Returns the gradient of a target after the walk: zeros if the loss does not depend on it.
-  Tensor TargetGradient(Tensor target) {
+  // Returns the gradient of a target, and marks it as complete: zeros if the loss does not depend
+  // on it. Must be called after the walk.
+  Tensor FinishTarget(Tensor target) {
     Tensor gradient = gradients_[target.id()];
     if (!gradient.valid()) gradient = operators_.fill(graph_, target.type(), 0.0);
     graph_.SetGradientOfValue(gradient.id(), target.id());
     graph_.SetCompleteGradientOf(gradient.id(), target.id());
-    NameGradient(target.id(), gradient, /*is_target=*/true);
+    RenameGradient(target.id(), gradient, /*is_target=*/true);
     return gradient;
   }
 
@@ -140,10 +144,11 @@ class GradientRecorder {
     return absl::OkStatus();
   }
 
-  // The sum of all contributions gets the value's path; the contributions keep the paths of their
+  // Renames the gradient of a value. The sum of all contributions gets the value's path; the
+  // contributions keep the paths of their
   // operators. One gradient may serve several values (both terms of a sum): it is named after a
   // target, or else after the first of these values.
-  void NameGradient(ValueId value, Tensor gradient, bool is_target) {
+  void RenameGradient(ValueId value, Tensor gradient, bool is_target) {
     const std::string path = absl::StrCat(graph_.value(value).path, ".grad");
     if (graph_.value(gradient.id()).role != Role::kGradient || !graph_.PathIsFree(path)) return;
     const bool first = named_.insert(gradient.id()).second;
@@ -175,7 +180,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
   recorder.RecordLoss(loss);
   for (OpId id = forward_end - 1; id != kNone; --id) RETURN_IF_ERROR(recorder.RecordOp(id));
   std::vector<Tensor> gradients;
-  for (const Tensor& target : targets) gradients.push_back(recorder.TargetGradient(target));
+  for (const Tensor& target : targets) gradients.push_back(recorder.FinishTarget(target));
   if (!graph.status().ok()) return graph.status();
   return gradients;
 }

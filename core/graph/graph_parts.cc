@@ -15,6 +15,7 @@ absl::Status Error(absl::string_view what, absl::string_view path, absl::string_
   return absl::InvalidArgumentError(absl::StrCat(what, " ", Quote(path), ": ", fault));
 }
 
+// Checks everything that code which reads a Graph relies on.
 class PartsChecker {
  public:
   explicit PartsChecker(const GraphParts& parts) : parts_(parts) {}
@@ -75,6 +76,7 @@ class PartsChecker {
     return absl::OkStatus();
   }
 
+  // Records that an input or a state declares a value, which must have no producer.
   absl::Status Declare(absl::string_view what, absl::string_view path, ValueId id) {
     if (declared_[id]) return Error(what, path, "its value is declared twice");
     if (parts_.values[id].producer != kNone) return Error(what, path, "an op makes its value");
@@ -96,8 +98,8 @@ class PartsChecker {
         return error(absl::StrCat("op ", value.producer.index(), " does not make it"));
       }
     }
-    for (ValueId of : {value.gradient_of, value.complete_gradient_of}) {
-      if (of != kNone && !IsValue(of)) return Missing("value", value.path, "value", of);
+    for (ValueId target : {value.gradient_of, value.complete_gradient_of}) {
+      if (target != kNone && !IsValue(target)) return Missing("value", value.path, "value", target);
     }
     return CheckRegion("value", value.path, value.region, value.type);
   }
@@ -106,11 +108,11 @@ class PartsChecker {
                                   const SharedRegion& region, const TensorType& type) {
     if (region == nullptr) return absl::OkStatus();
     const Shape &shape = type.shape, &start = region->start, &global = region->global;
-    bool fits = start.size() == shape.size() && global.size() == shape.size();
-    for (size_t d = 0; fits && d < shape.size(); ++d) {
-      fits = start[d] >= 0 && global[d] >= shape[d] && start[d] <= global[d] - shape[d];
+    bool inside = start.size() == shape.size() && global.size() == shape.size();
+    for (size_t d = 0; inside && d < shape.size(); ++d) {
+      inside = start[d] >= 0 && global[d] >= shape[d] && start[d] <= global[d] - shape[d];
     }
-    if (fits) return absl::OkStatus();
+    if (inside) return absl::OkStatus();
     return Error(what, path, "its region does not lie in the tensor that it is a part of");
   }
 

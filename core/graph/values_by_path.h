@@ -29,6 +29,7 @@ class ValuesByPath {
   // Adds a value under `path`, which must be its path from the next call on. Returns false if
   // another value has this path.
   bool Insert(absl::string_view path, ValueId id, const Table<ValueId, Value>& values);
+  // Removes the value with this path, if there is one.
   void Erase(absl::string_view path, const Table<ValueId, Value>& values);
 
  private:

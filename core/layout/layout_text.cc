@@ -49,6 +49,7 @@ std::optional<absl::string_view> Argument(absl::string_view text, absl::string_v
   return absl::StripAsciiWhitespace(text);
 }
 
+// Parses "DIM" or "DIM, UNIT".
 std::optional<AxisLayout> ParseSplit(absl::string_view argument) {
   const std::vector<absl::string_view> numbers = SplitAtCommas(argument);
   int dim = 0;
@@ -62,6 +63,7 @@ std::optional<AxisLayout> ParseSplit(absl::string_view argument) {
   return AxisLayout::Split(dim, unit);
 }
 
+// Parses the name of a reduction.
 std::optional<AxisLayout> ParsePartial(absl::string_view argument) {
   if (argument == "sum") return AxisLayout::Partial(AxisLayout::Reduction::kSum);
   if (argument == "max") return AxisLayout::Partial(AxisLayout::Reduction::kMax);

@@ -15,8 +15,8 @@ MeshLayout::MeshLayout(absl::Span<const AxisLayout> axes)
 
 void MeshLayout::Remove(int axis) {
   for (int i = 0; i < num_axes() && axes_[axis].split(); ++i) {
-    const bool within = axes_[i].split() && axes_[i].dim == axes_[axis].dim;
-    if (within && depths_[i] > depths_[axis]) --depths_[i];
+    const bool same_dim = axes_[i].split() && axes_[i].dim == axes_[axis].dim;
+    if (same_dim && depths_[i] > depths_[axis]) --depths_[i];
   }
   axes_[axis] = AxisLayout::Broadcast();
   depths_[axis] = 0;
@@ -47,7 +47,7 @@ absl::InlinedVector<int, 4> MeshLayout::AxesSplitting(int dim) const {
   return splits;
 }
 
-bool MeshLayout::Innermost(int axis) const {
+bool MeshLayout::IsInnermost(int axis) const {
   for (int i = 0; i < num_axes(); ++i) {
     const bool same_dim = axes_[i].split() && axes_[i].dim == axes_[axis].dim;
     if (same_dim && depths_[i] > depths_[axis]) return false;
@@ -62,16 +62,17 @@ bool MeshLayout::partial() const {
 
 absl::InlinedVector<int, 4> MeshLayout::NestingOrder() const {
   absl::InlinedVector<int, 4> order;
-  std::vector<int> outside(depths_.begin(), depths_.end());  // splits that must come first
+  // By axis: the number of splits outside of its split that are not in `order` yet.
+  std::vector<int> outer_splits(depths_.begin(), depths_.end());
   for (int axis = 0; axis < num_axes();) {
-    if (axes_[axis].broadcast() || outside[axis] != 0) {
+    if (axes_[axis].broadcast() || outer_splits[axis] != 0) {
       ++axis;
       continue;
     }
     order.push_back(axis);
-    outside[axis] = -1;
+    outer_splits[axis] = -1;
     for (int i = 0; i < num_axes() && axes_[axis].split(); ++i) {
-      if (axes_[i].split() && axes_[i].dim == axes_[axis].dim) --outside[i];
+      if (axes_[i].split() && axes_[i].dim == axes_[axis].dim) --outer_splits[i];
     }
     axis = 0;  // an earlier axis may have been skipped because of its outer split
   }
@@ -101,10 +102,10 @@ absl::Status CheckLayout(const MeshLayout& layout, absl::Span<const int64_t> glo
   const AxisLayout* partial = nullptr;
   for (int i = 0; i < mesh.num_axes(); ++i) {
     const AxisLayout& axis = layout.axis(i);
-    const auto error = [&](absl::string_view what) {
+    const auto error = [&](absl::string_view fault) {
       return absl::InvalidArgumentError(
           absl::StrCat("layout '", layout.ToString(mesh), "' does not fit ", ShapeToString(global),
-                       ": ", axis.ToString(), " along axis '", mesh.axis(i).name, "' ", what));
+                       ": ", axis.ToString(), " along axis '", mesh.axis(i).name, "' ", fault));
     };
     if (axis.split() && (axis.dim < 0 || axis.dim >= static_cast<int>(global.size()))) {
       return error(absl::StrCat("splits a dimension that is not in 0..",

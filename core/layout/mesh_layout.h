@@ -52,7 +52,7 @@ class MeshLayout {
   // Returns the axes that split dimension `dim`, outermost first.
   absl::InlinedVector<int, 4> AxesSplitting(int dim) const;
   // Returns whether `axis`, which must be a split, is the innermost split of its dimension.
-  bool Innermost(int axis) const;
+  bool IsInnermost(int axis) const;
   // Returns whether any axis holds partial values.
   bool partial() const;
   // Returns the axes that are not B, in an order in which calling With for each makes this layout:

@@ -103,8 +103,8 @@ TEST(MeshLayoutTest, LayoutsAreEqualIfEveryRankHoldsTheSameElements) {
 TEST(MeshLayoutTest, WithMakesASplitTheInnermost) {
   MeshLayout layout(std::vector<AxisLayout>{AxisLayout::Split(0), AxisLayout::Split(0)});
   EXPECT_THAT(layout.AxesSplitting(0), ElementsAre(0, 1));
-  EXPECT_TRUE(layout.Innermost(1));
-  EXPECT_FALSE(layout.Innermost(0));
+  EXPECT_TRUE(layout.IsInnermost(1));
+  EXPECT_FALSE(layout.IsInnermost(0));
   layout = layout.With(0, AxisLayout::Split(0));
   EXPECT_THAT(layout.AxesSplitting(0), ElementsAre(1, 0));
   EXPECT_EQ(layout.ToString(Mesh22()), "model: S(0), data: S(0)");

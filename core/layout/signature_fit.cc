@@ -9,6 +9,8 @@
 namespace tessera {
 namespace {
 
+// Returns whether the axis may split a tensor as `layout` says: in equal parts if they must be
+// equal.
 bool Fits(const AxisLayout& layout, const TensorType& type, const SplitAxis& axis) {
   return !layout.split() || !axis.even || type.shape[layout.dim] % (axis.parts * layout.unit) == 0;
 }
@@ -21,10 +23,10 @@ bool Fits(absl::Span<const AxisLayout> layouts, absl::Span<const TensorType> typ
   return true;
 }
 
-// Returns `signature` with units multiplied by `factor` (0 means 1); nullopt if the parts would be
-// unequal.
-std::optional<Signature> Scaled(Signature signature, int64_t factor, const FittedUse& use,
-                                const SplitAxis& axis) {
+// Returns `signature` with units multiplied by `factor` (0 means 1); nullopt if the parts must be
+// equal and would not be.
+std::optional<Signature> WithUnitsIfEven(Signature signature, int64_t factor, const FittedUse& use,
+                                         const SplitAxis& axis) {
   signature = WithUnits(std::move(signature), std::max<int64_t>(factor, 1));
   if (!Fits(signature.inputs, use.inputs, axis)) return std::nullopt;
   if (!Fits(signature.outputs, use.outputs, axis)) return std::nullopt;
@@ -32,8 +34,8 @@ std::optional<Signature> Scaled(Signature signature, int64_t factor, const Fitte
 }
 
 // Returns `signature` with the arriving units; nullopt if it does not accept the arriving layouts.
-std::optional<Signature> Fit(const Signature& signature, const FittedUse& use,
-                             absl::Span<const Arriving> arriving, const SplitAxis& axis) {
+std::optional<Signature> FitToArriving(const Signature& signature, const FittedUse& use,
+                                       absl::Span<const Arriving> arriving, const SplitAxis& axis) {
   int64_t factor = 0;
   for (size_t i = 0; i < arriving.size(); ++i) {
     const AxisLayout& named = signature.inputs[i];
@@ -42,16 +44,16 @@ std::optional<Signature> Fit(const Signature& signature, const FittedUse& use,
       if (named.partial()) return std::nullopt;
     } else if (arriving[i]->partial()) {
       if (named != *arriving[i]) return std::nullopt;
-    } else if (!TakesFactor(named, *arriving[i], factor)) {
+    } else if (!MatchesWithUnitFactor(named, *arriving[i], factor)) {
       return std::nullopt;
     }
   }
-  return Scaled(signature, factor, use, axis);
+  return WithUnitsIfEven(signature, factor, use, axis);
 }
 
 }  // namespace
 
-bool TakesFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
+bool MatchesWithUnitFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
   if (!named.split() || !actual.split()) return named == actual;
   if (named.dim != actual.dim || actual.unit % named.unit != 0) return false;
   if (factor == 0) factor = actual.unit / named.unit;
@@ -72,7 +74,7 @@ std::optional<Signature> BestSignature(const FittedUse& use, absl::Span<const Ar
   std::optional<Signature> best;
   int64_t best_splits = -1;
   for (const Signature& signature : use.signatures) {
-    std::optional<Signature> fit = Fit(signature, use, arriving, axis);
+    std::optional<Signature> fit = FitToArriving(signature, use, arriving, axis);
     if (!fit.has_value()) continue;
     const int64_t splits = std::count_if(fit->outputs.begin(), fit->outputs.end(),
                                          [](const AxisLayout& layout) { return layout.split(); });
@@ -88,28 +90,30 @@ std::optional<SignatureFit> FitOrGather(const FittedUse& use, absl::Span<const A
                                         absl::Span<const Id<Value>> values, const SplitAxis& axis) {
   const auto partial = [&](size_t i) { return arriving[i].has_value() && arriving[i]->partial(); };
   const auto split = [&](size_t i) { return arriving[i].has_value() && arriving[i]->split(); };
-  using Choice = std::function<bool(size_t)>;  // whether an input is gathered
-  std::vector<Choice> choices = {[](size_t) { return false; }};
-  for (const Choice& kind : {Choice(partial), Choice(split)}) {
-    bool any = false;
+  // The sets of inputs to gather, in the order in which they are tried: none, each value that
+  // arrives partial, all of these, and the same for those that arrive split.
+  using InputSet = std::function<bool(size_t)>;  // whether it has an input
+  std::vector<InputSet> sets_to_gather = {[](size_t) { return false; }};
+  for (const InputSet& arrives_so : {InputSet(partial), InputSet(split)}) {
+    bool has_inputs = false;
     for (size_t i = 0; i < arriving.size(); ++i) {
-      if (!kind(i)) continue;
-      any = true;
-      choices.push_back([&values, i](size_t input) { return values[input] == values[i]; });
+      if (!arrives_so(i)) continue;
+      has_inputs = true;
+      sets_to_gather.push_back([&values, i](size_t input) { return values[input] == values[i]; });
     }
-    if (any) choices.push_back(kind);
+    if (has_inputs) sets_to_gather.push_back(arrives_so);
   }
-  for (const Choice& gather : choices) {
+  for (const InputSet& to_gather : sets_to_gather) {
     SignatureFit fit;
-    std::vector<Arriving> left(arriving.begin(), arriving.end());
-    bool any = false;
-    for (size_t i = 0; i < left.size(); ++i) {
-      fit.gathered.push_back(gather(i) && (partial(i) || split(i)));
-      if (fit.gathered[i]) left[i] = AxisLayout::Broadcast();
-      any = any || (left[i].has_value() && !left[i]->broadcast());
+    std::vector<Arriving> after_gathers(arriving.begin(), arriving.end());
+    bool some_stay = false;  // split or partial
+    for (size_t i = 0; i < after_gathers.size(); ++i) {
+      fit.gathered.push_back(to_gather(i) && (partial(i) || split(i)));
+      if (fit.gathered[i]) after_gathers[i] = AxisLayout::Broadcast();
+      some_stay = some_stay || (after_gathers[i].has_value() && !after_gathers[i]->broadcast());
     }
-    if (!any) continue;
-    std::optional<Signature> signature = BestSignature(use, left, axis);
+    if (!some_stay) continue;
+    std::optional<Signature> signature = BestSignature(use, after_gathers, axis);
     if (!signature.has_value()) continue;
     fit.signature = *std::move(signature);
     return fit;
@@ -117,18 +121,20 @@ std::optional<SignatureFit> FitOrGather(const FittedUse& use, absl::Span<const A
   return std::nullopt;
 }
 
-std::optional<Signature> SignatureMaking(const FittedUse& use, absl::Span<const Arriving> read,
-                                         const SplitAxis& axis) {
+std::optional<Signature> FindSignatureProducing(const FittedUse& use,
+                                                absl::Span<const Arriving> read,
+                                                const SplitAxis& axis) {
   for (const Signature& signature : use.signatures) {
     int64_t factor = 0;
-    bool fits = std::none_of(signature.inputs.begin(), signature.inputs.end(),
-                             [](const AxisLayout& input) { return input.partial(); });
-    for (size_t i = 0; fits && i < read.size(); ++i) {
-      fits = !read[i].has_value() ||
-             (read[i]->split() && TakesFactor(signature.outputs[i], *read[i], factor));
+    bool produces = std::none_of(signature.inputs.begin(), signature.inputs.end(),
+                                 [](const AxisLayout& input) { return input.partial(); });
+    for (size_t i = 0; produces && i < read.size(); ++i) {
+      produces =
+          !read[i].has_value() ||
+          (read[i]->split() && MatchesWithUnitFactor(signature.outputs[i], *read[i], factor));
     }
-    if (!fits) continue;
-    if (std::optional<Signature> fit = Scaled(signature, factor, use, axis)) return fit;
+    if (!produces) continue;
+    if (std::optional<Signature> fit = WithUnitsIfEven(signature, factor, use, axis)) return fit;
   }
   return std::nullopt;
 }

@@ -41,9 +41,10 @@ struct SignatureFit {
   std::vector<bool> gathered;  // by input: it arrives split or partial, and is made B first
 };
 
-// Returns whether `actual` is `named` with its unit multiplied by `factor`. If `factor` is 0, it is
-// set to the one that fits.
-bool TakesFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor);
+// Returns whether `actual` is `named` with its unit multiplied by `factor`. A factor of 0 is open:
+// it is set to the one with which they match, so that the operands that are compared next must
+// match with the same one.
+bool MatchesWithUnitFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor);
 
 // Returns `signature` with all units multiplied by `factor`.
 Signature WithUnits(Signature signature, int64_t factor);
@@ -66,8 +67,9 @@ std::optional<SignatureFit> FitOrGather(const FittedUse& use, absl::Span<const A
 
 // Returns the first signature without partial inputs that produces the outputs in the layouts
 // `read`; an output without such a layout may have any.
-std::optional<Signature> SignatureMaking(const FittedUse& use, absl::Span<const Arriving> read,
-                                         const SplitAxis& axis);
+std::optional<Signature> FindSignatureProducing(const FittedUse& use,
+                                                absl::Span<const Arriving> read,
+                                                const SplitAxis& axis);
 
 }  // namespace tessera
 

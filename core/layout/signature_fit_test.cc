@@ -96,7 +96,7 @@ TEST_F(SignatureFitTest, PartialInputsAreGatheredBeforeSplitOnesAndAsFewAsPossib
 TEST_F(SignatureFitTest, FindsTheSignatureThatMakesWhatIsRead) {
   AddSignatures({"P, B -> P", "S(0), B -> S(0)", "B, S(1) -> S(1)"});
   const auto making = [&](const std::string& read) {
-    const auto fit = SignatureMaking(use(), Layouts({read}), {2, true});
+    const auto fit = FindSignatureProducing(use(), Layouts({read}), {2, true});
     return fit.has_value() ? fit->ToString() : "none";
   };
   EXPECT_EQ(making("S(1, 2)"), "B, S(1, 2) -> S(1, 2)");

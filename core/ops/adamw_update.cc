@@ -63,12 +63,12 @@ const Operator& AdamwUpdateOperator() {
 AdamwResult AdamwUpdate(Tensor parameter, Tensor gradient, Tensor m, Tensor v, Tensor lr,
                         Tensor scale, Tensor step, Tensor predicate, const AdamwOptions& options) {
   const std::vector<Tensor> outputs =
-      RecordUse(AdamwUpdateOperator(), {parameter, gradient, m, v, lr, scale, step, predicate},
-                {{"beta1", options.beta1},
-                 {"beta2", options.beta2},
-                 {"eps", options.eps},
-                 {"weight_decay", options.weight_decay}},
-                3);
+      RecordOperator(AdamwUpdateOperator(), {parameter, gradient, m, v, lr, scale, step, predicate},
+                     {{"beta1", options.beta1},
+                      {"beta2", options.beta2},
+                      {"eps", options.eps},
+                      {"weight_decay", options.weight_decay}},
+                     3);
   return {outputs[AdamwOutput::kParameter], outputs[AdamwOutput::kM], outputs[AdamwOutput::kV]};
 }
 

@@ -42,8 +42,8 @@ class AllFiniteOp : public Operator {
     }
     for (int d = 0; d < rank; ++d) {
       for (size_t i = 0; i < types.inputs.size(); ++i) {
-        const bool has = d < static_cast<int>(types.inputs[i].shape.size());
-        signature.inputs[i] = has ? sbp::S(d) : sbp::B();
+        const bool has_dim = d < static_cast<int>(types.inputs[i].shape.size());
+        signature.inputs[i] = has_dim ? sbp::S(d) : sbp::B();
       }
       signatures.push_back(signature);
     }
@@ -88,7 +88,7 @@ const Operator& AllFiniteOperator() {
 }
 
 Tensor AllFinite(absl::Span<const Tensor> values) {
-  return RecordUse1(AllFiniteOperator(), values);
+  return RecordSingleOutput(AllFiniteOperator(), values);
 }
 
 }  // namespace tessera

@@ -74,7 +74,7 @@ class AttentionOp : public Operator {
     if (builder.output_gradient(Output::kLse).valid()) {
       return absl::UnimplementedError("no gradient flows through attention's lse");
     }
-    const std::vector<Tensor> gradients = RecordUse(
+    const std::vector<Tensor> gradients = RecordOperator(
         AttentionGradOperator(),
         {builder.output_gradient(Output::kO), builder.input(Input::kQ), builder.input(Input::kK),
          builder.input(Input::kV), builder.output(Output::kO), builder.output(Output::kLse)},
@@ -158,7 +158,7 @@ const Operator& AttentionGradOperator() {
 
 Tensor Attention(Tensor q, Tensor k, Tensor v, bool causal) {
   const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
-  return RecordUse(AttentionOperator(), {q, k, v}, {{"causal", causal}, {"scale", scale}})[0];
+  return RecordOperator(AttentionOperator(), {q, k, v}, {{"causal", causal}, {"scale", scale}})[0];
 }
 
 }  // namespace tessera

@@ -86,7 +86,7 @@ const Operator& AttentionDecodeOperator() {
 DecodedAttention AttentionDecode(Tensor q, Tensor k, Tensor v, Tensor k_cache, Tensor v_cache,
                                  Tensor position) {
   const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
-  const std::vector<Tensor> outputs = RecordUse(
+  const std::vector<Tensor> outputs = RecordOperator(
       AttentionDecodeOperator(), {q, k, v, k_cache, v_cache, position}, {{"scale", scale}}, 3);
   return {outputs[AttentionDecodeOutput::kO], outputs[AttentionDecodeOutput::kKCache],
           outputs[AttentionDecodeOutput::kVCache]};

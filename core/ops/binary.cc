@@ -100,8 +100,8 @@ void DivideGradient(GradientBuilder& builder) {
 // Passes dy to the larger of two values; equal values get half of it each.
 void GiveToLarger(GradientBuilder& builder, Tensor a, Tensor b) {
   const Tensor dy = builder.output_gradient(0);
-  const Tensor to_a = RecordUse1(ReluGradOperator(), {dy, Subtract(a, b)});
-  const Tensor to_b = RecordUse1(ReluGradOperator(), {dy, Subtract(b, a)});
+  const Tensor to_a = RecordSingleOutput(ReluGradOperator(), {dy, Subtract(a, b)});
+  const Tensor to_b = RecordSingleOutput(ReluGradOperator(), {dy, Subtract(b, a)});
   const Tensor half_of_ties = Scale(Subtract(Subtract(dy, to_a), to_b), 0.5);
   if (builder.needed(0)) Set(builder, 0, Add(to_a, half_of_ties));
   if (builder.needed(1)) Set(builder, 1, Add(to_b, half_of_ties));
@@ -151,11 +151,11 @@ const Operator& MinimumOperator() {
   return op;
 }
 
-Tensor Add(Tensor a, Tensor b) { return RecordUse1(AddOperator(), {a, b}); }
-Tensor Subtract(Tensor a, Tensor b) { return RecordUse1(SubtractOperator(), {a, b}); }
-Tensor Multiply(Tensor a, Tensor b) { return RecordUse1(MultiplyOperator(), {a, b}); }
-Tensor Divide(Tensor a, Tensor b) { return RecordUse1(DivideOperator(), {a, b}); }
-Tensor Maximum(Tensor a, Tensor b) { return RecordUse1(MaximumOperator(), {a, b}); }
-Tensor Minimum(Tensor a, Tensor b) { return RecordUse1(MinimumOperator(), {a, b}); }
+Tensor Add(Tensor a, Tensor b) { return RecordSingleOutput(AddOperator(), {a, b}); }
+Tensor Subtract(Tensor a, Tensor b) { return RecordSingleOutput(SubtractOperator(), {a, b}); }
+Tensor Multiply(Tensor a, Tensor b) { return RecordSingleOutput(MultiplyOperator(), {a, b}); }
+Tensor Divide(Tensor a, Tensor b) { return RecordSingleOutput(DivideOperator(), {a, b}); }
+Tensor Maximum(Tensor a, Tensor b) { return RecordSingleOutput(MaximumOperator(), {a, b}); }
+Tensor Minimum(Tensor a, Tensor b) { return RecordSingleOutput(MinimumOperator(), {a, b}); }
 
 }  // namespace tessera

@@ -50,6 +50,8 @@ const Operator& CastOperator() {
   return op;
 }
 
-Tensor Cast(Tensor x, DType dtype) { return RecordUse1(CastOperator(), {x}, {{"dtype", dtype}}); }
+Tensor Cast(Tensor x, DType dtype) {
+  return RecordSingleOutput(CastOperator(), {x}, {{"dtype", dtype}});
+}
 
 }  // namespace tessera

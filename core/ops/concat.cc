@@ -84,7 +84,7 @@ const Operator& ConcatOperator() {
 
 Tensor Concat(absl::Span<const Tensor> parts, int axis) {
   const int rank = parts.empty() ? 0 : parts[0].rank();
-  return RecordUse1(ConcatOperator(), parts, {{"axis", NonNegativeAxis(axis, rank)}});
+  return RecordSingleOutput(ConcatOperator(), parts, {{"axis", NonNegativeAxis(axis, rank)}});
 }
 
 }  // namespace tessera

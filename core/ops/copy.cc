@@ -37,6 +37,6 @@ const Operator& CopyOperator() {
   return op;
 }
 
-Tensor Copy(Tensor x) { return RecordUse1(CopyOperator(), {x}); }
+Tensor Copy(Tensor x) { return RecordSingleOutput(CopyOperator(), {x}); }
 
 }  // namespace tessera

@@ -44,11 +44,11 @@ class DropoutOp : public ElementwiseOperator {
 
   // Applies the same mask to dy.
   absl::Status Gradient(GradientBuilder& builder) const override {
-    builder.SetInputGradient(Input::kX,
-                             RecordUse1(*this,
-                                        {builder.output_gradient(0), builder.input(Input::kSeed),
-                                         builder.input(Input::kStep)},
-                                        builder.attributes()));
+    builder.SetInputGradient(
+        Input::kX, RecordSingleOutput(*this,
+                                      {builder.output_gradient(0), builder.input(Input::kSeed),
+                                       builder.input(Input::kStep)},
+                                      builder.attributes()));
     return absl::OkStatus();
   }
 
@@ -69,9 +69,10 @@ const Operator& DropoutOperator() {
 Tensor Dropout(Tensor x, double probability) {
   if (!x.valid()) return {};
   Graph& graph = *x.graph();
-  const Tensor y =
-      RecordUse1(DropoutOperator(), {x, DrawInput(graph, "seed"), DrawInput(graph, "step")},
-                 {{"probability", probability}, {"random_path", std::string()}});
+  const Tensor y = RecordSingleOutput(
+      DropoutOperator(),
+      {x, FindOrAddDrawKeyInput(graph, "seed"), FindOrAddDrawKeyInput(graph, "step")},
+      {{"probability", probability}, {"random_path", std::string()}});
   if (!y.valid()) return y;
   const OpId op = graph.value(y.id()).producer;
   graph.SetAttribute(op, "random_path", graph.op(op).path);

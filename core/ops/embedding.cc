@@ -45,8 +45,8 @@ class EmbeddingOp : public Operator {
     attributes.Set("rows", builder.input(Input::kTable).dim(0));
     builder.SetInputGradient(
         Input::kTable,
-        RecordUse1(EmbeddingGradOperator(),
-                   {builder.output_gradient(0), builder.input(Input::kIds)}, attributes));
+        RecordSingleOutput(EmbeddingGradOperator(),
+                           {builder.output_gradient(0), builder.input(Input::kIds)}, attributes));
     return absl::OkStatus();
   }
 
@@ -126,6 +126,8 @@ const Operator& EmbeddingGradOperator() {
   return op;
 }
 
-Tensor Embedding(Tensor table, Tensor ids) { return RecordUse1(EmbeddingOperator(), {table, ids}); }
+Tensor Embedding(Tensor table, Tensor ids) {
+  return RecordSingleOutput(EmbeddingOperator(), {table, ids});
+}
 
 }  // namespace tessera

@@ -23,11 +23,11 @@ class ExpandOp : public Operator {
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(Shape shape, check.ShapeOf("shape"));
     const Shape& x = inputs[0].shape;
-    bool fits = shape.size() >= x.size();
-    for (size_t i = 0; fits && i < x.size(); ++i) {
-      fits = x[i] == 1 || x[i] == shape[shape.size() - x.size() + i];
+    bool is_broadcast_of_x = shape.size() >= x.size();
+    for (size_t i = 0; is_broadcast_of_x && i < x.size(); ++i) {
+      is_broadcast_of_x = x[i] == 1 || x[i] == shape[shape.size() - x.size() + i];
     }
-    if (!fits) {
+    if (!is_broadcast_of_x) {
       return check.Misfit("shape", absl::StrCat("a shape that ", TypeToString(inputs[0]),
                                                 " broadcasts to: its dimensions, from the last, "
                                                 "equal or 1"));
@@ -74,8 +74,7 @@ const Operator& ExpandOperator() {
 }
 
 Tensor Expand(Tensor x, absl::Span<const int64_t> shape) {
-  return RecordUse1(ExpandOperator(), {x},
-                    {{"shape", ShapeAttribute(shape)}});
+  return RecordSingleOutput(ExpandOperator(), {x}, {{"shape", ShapeAttribute(shape)}});
 }
 
 }  // namespace tessera

@@ -47,10 +47,9 @@ const Operator& FillOperator() {
 }
 
 Tensor Fill(Graph& graph, const TensorType& type, double value) {
-  return graph.Record1(FillOperator(), {},
-                       {{"shape", ShapeAttribute(type.shape)},
-                        {"dtype", type.dtype},
-                        {"value", value}});
+  return graph.Record1(
+      FillOperator(), {},
+      {{"shape", ShapeAttribute(type.shape)}, {"dtype", type.dtype}, {"value", value}});
 }
 
 }  // namespace tessera

@@ -33,8 +33,8 @@ class GeluOp : public ElementwiseOperator {
 
   absl::Status Gradient(GradientBuilder& builder) const override {
     builder.SetInputGradient(
-        0, RecordUse1(GeluGradOperator(), {builder.output_gradient(0), builder.input(0)},
-                      builder.attributes()));
+        0, RecordSingleOutput(GeluGradOperator(), {builder.output_gradient(0), builder.input(0)},
+                              builder.attributes()));
     return absl::OkStatus();
   }
 
@@ -75,8 +75,9 @@ const Operator& GeluGradOperator() {
 }
 
 Tensor Gelu(Tensor x, GeluKind kind) {
-  return RecordUse1(GeluOperator(), {x},
-                    {{"approximate", std::string(kind == GeluKind::kErf ? "none" : "tanh")}});
+  return RecordSingleOutput(
+      GeluOperator(), {x},
+      {{"approximate", std::string(kind == GeluKind::kErf ? "none" : "tanh")}});
 }
 
 }  // namespace tessera

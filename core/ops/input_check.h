@@ -51,7 +51,8 @@ class InputCheck {
   }
   // Checks for an integer in [low, high).
   absl::Status IntIn(absl::string_view name, int64_t low, int64_t high) const;
-  // Returns an attribute that is a list of sizes: none is negative, and the product fits an int64_t.
+  // Returns an attribute that is a list of sizes: none is negative, and the product fits an
+  // int64_t.
   absl::StatusOr<Shape> ShapeOf(absl::string_view name) const;
 
   // Returns the error "input 1 (b) is f32[4, 5]; it must be <wanted>".

@@ -53,11 +53,11 @@ class LayerNormOp : public Operator {
       return absl::UnimplementedError("no gradient flows through layer_norm's mean and rstd");
     }
     const std::vector<Tensor> gradients =
-        RecordUse(LayerNormGradOperator(),
-                  {builder.output_gradient(Output::kY), builder.input(Input::kX),
-                   builder.input(Input::kWeight), builder.output(Output::kMean),
-                   builder.output(Output::kRstd)},
-                  {}, 3);
+        RecordOperator(LayerNormGradOperator(),
+                       {builder.output_gradient(Output::kY), builder.input(Input::kX),
+                        builder.input(Input::kWeight), builder.output(Output::kMean),
+                        builder.output(Output::kRstd)},
+                       {}, 3);
     for (int i = 0; i < 3; ++i) builder.SetInputGradient(i, gradients[i]);
     return absl::OkStatus();
   }
@@ -134,7 +134,7 @@ const Operator& LayerNormGradOperator() {
 }
 
 Tensor LayerNorm(Tensor x, Tensor weight, Tensor bias, double eps) {
-  return RecordUse(LayerNormOperator(), {x, weight, bias}, {{"eps", eps}})[0];
+  return RecordOperator(LayerNormOperator(), {x, weight, bias}, {{"eps", eps}})[0];
 }
 
 }  // namespace tessera

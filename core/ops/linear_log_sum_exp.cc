@@ -70,12 +70,12 @@ class LinearLogSumExpOp : public Operator {
         row_gradients[i] = Fill(builder.graph(), builder.output(i).type(), 0);
       }
     }
-    const std::vector<Tensor> gradients =
-        RecordUse(LinearLogSumExpGradOperator(),
-                  {row_gradients[Output::kLse], row_gradients[Output::kTargetLogit],
-                   builder.input(Input::kX), builder.input(Input::kW),
-                   builder.input(Input::kTargets), builder.output(LinearLogSumExpOutput::kLse)},
-                  builder.attributes(), 2);
+    const std::vector<Tensor> gradients = RecordOperator(
+        LinearLogSumExpGradOperator(),
+        {row_gradients[Output::kLse], row_gradients[Output::kTargetLogit], builder.input(Input::kX),
+         builder.input(Input::kW), builder.input(Input::kTargets),
+         builder.output(LinearLogSumExpOutput::kLse)},
+        builder.attributes(), 2);
     for (int i = 0; i < 2; ++i) builder.SetInputGradient(i, gradients[i]);
     return absl::OkStatus();
   }
@@ -158,7 +158,7 @@ const Operator& LinearLogSumExpGradOperator() {
 
 RowLogits LinearLogSumExp(Tensor x, Tensor weight, Tensor targets) {
   const std::vector<Tensor> outputs =
-      RecordUse(LinearLogSumExpOperator(), {x, weight, targets}, {}, 2);
+      RecordOperator(LinearLogSumExpOperator(), {x, weight, targets}, {}, 2);
   return {outputs[LinearLogSumExpOutput::kLse], outputs[LinearLogSumExpOutput::kTargetLogit]};
 }
 

@@ -35,7 +35,7 @@ struct Dims {
   }
 
   // Returns whether b is one matrix and a's leading dimensions are rows.
-  bool rows() const { return b_rank == 2 && a_rank > 2 && !contracts; }
+  bool leading_are_rows() const { return b_rank == 2 && a_rank > 2 && !contracts; }
 
   int a_rank, b_rank;
   bool contracts;
@@ -68,7 +68,7 @@ class MatMulOp : public Operator {
         (!attributes.GetBool("transpose_a") || attributes.GetBool("transpose_b"))) {
       return check.Misfit("contract_leading", "false unless a alone is transposed");
     }
-    if (dims.rows()) {
+    if (dims.leading_are_rows()) {
       if (attributes.GetBool("transpose_a")) {
         return check.Misfit("transpose_a", "false where b is one matrix and a has more dimensions");
       }
@@ -136,7 +136,7 @@ class MatMulOp : public Operator {
         signatures.push_back({{S(d), S(d)}, {P()}});
         continue;
       }
-      signatures.push_back({{S(d), dims.rows() ? B() : S(d)}, {S(d)}});
+      signatures.push_back({{S(d), dims.leading_are_rows() ? B() : S(d)}, {S(d)}});
     }
     signatures.push_back({{S(dims.m), B()}, {S(y_rank - 2)}});
     signatures.push_back({{B(), S(dims.n)}, {S(y_rank - 1)}});
@@ -155,13 +155,14 @@ const Operator& MatMulOperator() {
 }
 
 Tensor ContractLeading(Tensor a, Tensor b) {
-  return RecordUse1(MatMulOperator(), {a, b},
-                    {{"contract_leading", true}, {"transpose_a", true}, {"transpose_b", false}});
+  return RecordSingleOutput(
+      MatMulOperator(), {a, b},
+      {{"contract_leading", true}, {"transpose_a", true}, {"transpose_b", false}});
 }
 
 Tensor MatMul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {
-  return RecordUse1(MatMulOperator(), {a, b},
-                    {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  return RecordSingleOutput(MatMulOperator(), {a, b},
+                            {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
 }  // namespace tessera

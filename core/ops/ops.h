@@ -50,15 +50,19 @@ Tensor AddConstant(Tensor x, double term);
 Tensor Dropout(Tensor x, double probability);
 
 // --- Views ---------------------------------------------------------------------------------------
-// One size may be -1; it is computed from the others.
+// Returns the elements of `x` in row-major order with another shape. One size may be -1; it is
+// computed from the others.
 Tensor Reshape(Tensor x, absl::Span<const int64_t> shape);
 Tensor Transpose(Tensor x, absl::Span<const int64_t> permutation);
-// Returns consecutive parts with the given sizes along `axis`.
+// Splits `x` into consecutive tensors with the given sizes along `axis`. The sizes must add up to
+// the size of the dimension.
 std::vector<Tensor> Split(Tensor x, int axis, absl::Span<const int64_t> sizes);
 // Returns elements [start, start + size) along `axis`.
 Tensor Slice(Tensor x, int axis, int64_t start, int64_t size);
+// Broadcasts `x` to `shape`.
 Tensor Expand(Tensor x, absl::Span<const int64_t> shape);
-Tensor Concat(absl::Span<const Tensor> parts, int axis);
+// Joins tensors along `axis`; their other dimensions must be equal.
+Tensor Concat(absl::Span<const Tensor> inputs, int axis);
 Tensor Copy(Tensor x);
 
 // --- Products ------------------------------------------------------------------------------------
@@ -110,8 +114,12 @@ struct MeanLoss {
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets);
 
 // --- Initial values, updates ---------------------------------------------------------------------
+// Returns a tensor of `type` whose elements are all `value`.
 Tensor Fill(Graph& graph, const TensorType& type, double value);
-// The draw is keyed by `random_path`, a parameter's own path.
+// Returns a tensor of `type` (f32 or a 16-bit float) of independent normal numbers. The draw is
+// keyed by `random_path`, usually the path of the parameter that it initializes, and by the graph's
+// input "seed" (an i64 scalar, declared on first use): calls with equal arguments give the same
+// numbers for the same seed, whichever ranks draw them.
 Tensor RandomNormal(Graph& graph, const TensorType& type, double mean, double stddev,
                     absl::string_view random_path);
 // Returns a u8 scalar: 1 if all elements of all values are finite, else 0.

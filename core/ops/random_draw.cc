@@ -13,12 +13,12 @@ absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attribu
   RETURN_IF_ERROR(check.Has<std::vector<int64_t>>("start"));
   ASSIGN_OR_RETURN(const Shape global, check.ShapeOf("global_shape"));
   const std::vector<int64_t>& start = attributes.GetInts("start");
-  bool fits = start.size() == shape.size() && global.size() == shape.size();
-  for (size_t d = 0; fits && d < shape.size(); ++d) {
+  bool is_inside = start.size() == shape.size() && global.size() == shape.size();
+  for (size_t d = 0; is_inside && d < shape.size(); ++d) {
     // An empty part may be said to start anywhere.
-    fits = start[d] >= 0 && (shape[d] == 0 || start[d] <= global[d] - shape[d]);
+    is_inside = start[d] >= 0 && (shape[d] == 0 || start[d] <= global[d] - shape[d]);
   }
-  if (fits) return absl::OkStatus();
+  if (is_inside) return absl::OkStatus();
   return check.Misfit("start",
                       absl::StrCat("where a part ", ShapeToString(shape),
                                    " lies within the global tensor ", ShapeToString(global)));
@@ -38,7 +38,7 @@ Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, con
   return local;
 }
 
-Tensor DrawInput(Graph& graph, absl::string_view name) {
+Tensor FindOrAddDrawKeyInput(Graph& graph, absl::string_view name) {
   const ValueId known = graph.FindValue(name);
   return known == kNone ? graph.Input(name, {DType::kI64, {}}) : graph.tensor(known);
 }

@@ -1,6 +1,6 @@
 // The region of a random draw, for dropout and random_normal. The draw of an element is keyed by
-// its index in the global tensor. If only a part is drawn, the attributes `start` and `whole` give
-// its position and the global shape.
+// its index in the global tensor. If only a region is drawn, the attributes `start` and
+// `global_shape` give its position and the shape of the global tensor.
 #ifndef TESSERA_CORE_OPS_RANDOM_DRAW_H_
 #define TESSERA_CORE_OPS_RANDOM_DRAW_H_
 
@@ -11,17 +11,18 @@
 
 namespace tessera {
 
-// Checks that the attributes `start` and `whole` are both present or both absent, and that a part
-// of shape `shape` at `start` is inside `whole`.
+// Checks that the attributes `start` and `global_shape` are both present or both absent, and that a
+// region of shape `shape` at `start` is inside a tensor of shape `global_shape`.
 absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attributes,
                               const Shape& shape);
 
-// Returns `attributes` for the part `region`, of shape `shape`, of what they draw now. They are
-// unchanged if the region is all of it.
+// Returns the attributes with which only `region`, of shape `shape`, of the tensor that
+// `attributes` draw is drawn. Returns `attributes` unchanged if the region is the full tensor.
 Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, const Region& region);
 
-// Returns the graph's input "seed" or "step", an i64 scalar. Declares it if there is none.
-Tensor DrawInput(Graph& graph, absl::string_view name);
+// Returns the graph's input `name`, an i64 scalar: "seed" or "step", by which the numbers of a draw
+// are keyed besides the path and the index of the element. Declares the input if there is none.
+Tensor FindOrAddDrawKeyInput(Graph& graph, absl::string_view name);
 
 }  // namespace tessera
 

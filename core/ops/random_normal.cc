@@ -50,12 +50,12 @@ const Operator& RandomNormalOperator() {
 
 Tensor RandomNormal(Graph& graph, const TensorType& type, double mean, double stddev,
                     absl::string_view random_path) {
-  return RecordUse1(RandomNormalOperator(), {DrawInput(graph, "seed")},
-                    {{"shape", ShapeAttribute(type.shape)},
-                     {"dtype", type.dtype},
-                     {"mean", mean},
-                     {"stddev", stddev},
-                     {"random_path", std::string(random_path.data(), random_path.size())}});
+  return RecordSingleOutput(RandomNormalOperator(), {FindOrAddDrawKeyInput(graph, "seed")},
+                            {{"shape", ShapeAttribute(type.shape)},
+                             {"dtype", type.dtype},
+                             {"mean", mean},
+                             {"stddev", stddev},
+                             {"random_path", std::string(random_path.data(), random_path.size())}});
 }
 
 }  // namespace tessera

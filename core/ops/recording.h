@@ -1,5 +1,5 @@
-// Functions that ops use to record others, on the Graph of the first valid input, and their
-// attributes.
+// Functions with which ops.h and the gradients of operators record operators on the Graph of the
+// first valid input, and make their attributes.
 #ifndef TESSERA_CORE_OPS_RECORDING_H_
 #define TESSERA_CORE_OPS_RECORDING_H_
 
@@ -12,10 +12,10 @@
 
 namespace tessera {
 
-// Like Graph::Record, but returns at least `outputs` handles. All are invalid if the use does not
-// fit or an input is invalid.
-inline std::vector<Tensor> RecordUse(const Operator& kind, absl::Span<const Tensor> inputs,
-                                     Attributes attributes = {}, size_t outputs = 1) {
+// Records an operator like Graph::Record, but returns at least `outputs` handles. All are invalid
+// if the operands do not fit or an input is invalid.
+inline std::vector<Tensor> RecordOperator(const Operator& kind, absl::Span<const Tensor> inputs,
+                                          Attributes attributes = {}, size_t outputs = 1) {
   std::vector<Tensor> result;
   for (const Tensor& input : inputs) {
     if (!input.valid()) continue;
@@ -26,10 +26,10 @@ inline std::vector<Tensor> RecordUse(const Operator& kind, absl::Span<const Tens
   return result;
 }
 
-// The same for an operator with one output.
-inline Tensor RecordUse1(const Operator& kind, absl::Span<const Tensor> inputs,
-                         Attributes attributes = {}) {
-  return RecordUse(kind, inputs, std::move(attributes))[0];
+// Records an operator that has one output, and returns the output.
+inline Tensor RecordSingleOutput(const Operator& kind, absl::Span<const Tensor> inputs,
+                                 Attributes attributes = {}) {
+  return RecordOperator(kind, inputs, std::move(attributes))[0];
 }
 
 // Returns a shape as the value of an attribute.

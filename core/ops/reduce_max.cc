@@ -24,9 +24,9 @@ class ReduceMaxOp : public ReductionOperator {
 
   absl::Status Gradient(GradientBuilder& builder) const override {
     builder.SetInputGradient(
-        0, RecordUse1(ReduceMaxGradOperator(),
-                      {builder.output_gradient(0), builder.input(0), builder.output(0)},
-                      builder.attributes()));
+        0, RecordSingleOutput(ReduceMaxGradOperator(),
+                              {builder.output_gradient(0), builder.input(0), builder.output(0)},
+                              builder.attributes()));
     return absl::OkStatus();
   }
 };
@@ -82,7 +82,7 @@ const Operator& ReduceMaxGradOperator() {
 
 Tensor ReduceMax(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
-  return RecordUse1(ReduceMaxOperator(), {x}, ReductionAttributes(x, axes, keep_dims));
+  return RecordSingleOutput(ReduceMaxOperator(), {x}, ReductionAttributes(x, axes, keep_dims));
 }
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ const Operator& ReduceSumOperator() {
 
 Tensor ReduceSum(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
-  return RecordUse1(ReduceSumOperator(), {x}, ReductionAttributes(x, axes, keep_dims));
+  return RecordSingleOutput(ReduceSumOperator(), {x}, ReductionAttributes(x, axes, keep_dims));
 }
 
 }  // namespace tessera

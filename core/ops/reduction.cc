@@ -17,12 +17,12 @@ absl::Status CheckReduction(const InputCheck& check, const Attributes& attribute
   RETURN_IF_ERROR(check.Has<bool>("keep_dims"));
   const std::vector<int64_t>& axes = attributes.GetInts("axes");
   int64_t next = 0;
-  bool fits = !axes.empty();
+  bool are_ascending = !axes.empty();
   for (int64_t axis : axes) {
-    fits = fits && axis >= next && axis < static_cast<int64_t>(shape.size());
+    are_ascending = are_ascending && axis >= next && axis < static_cast<int64_t>(shape.size());
     next = axis + 1;
   }
-  if (fits) return absl::OkStatus();
+  if (are_ascending) return absl::OkStatus();
   return check.Misfit("axes", absl::StrCat("one or more dimensions of ", ShapeToString(shape),
                                            ", each once, in rising order"));
 }

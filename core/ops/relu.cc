@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 Tensor ReluGradient(Tensor dy, Tensor x, Tensor y) {
-  return RecordUse1(ReluGradOperator(), {dy, y});
+  return RecordSingleOutput(ReluGradOperator(), {dy, y});
 }
 
 class ReluGradOp : public ElementwiseOperator {
@@ -45,6 +45,6 @@ const Operator& ReluGradOperator() {
   return op;
 }
 
-Tensor Relu(Tensor x) { return RecordUse1(ReluOperator(), {x}); }
+Tensor Relu(Tensor x) { return RecordSingleOutput(ReluOperator(), {x}); }
 
 }  // namespace tessera

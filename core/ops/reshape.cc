@@ -21,7 +21,7 @@ struct Block {
   int x_begin, x_end, y_begin, y_end;
 };
 
-// Both shapes must have the same number of elements, which must not be 0.
+// Returns the blocks of two shapes, which must have the same number of elements, but not 0.
 std::vector<Block> CommonBlocks(const Shape& x, const Shape& y) {
   std::vector<Block> blocks;
   const int x_rank = static_cast<int>(x.size()), y_rank = static_cast<int>(y.size());
@@ -43,7 +43,7 @@ std::vector<Block> CommonBlocks(const Shape& x, const Shape& y) {
   return blocks;  // the remaining dimensions have size 1
 }
 
-// A dimension whose split gives parts that are each contiguous in the block.
+// A dimension whose split gives shards that are each contiguous in the block.
 struct SplittableDim {
   int dim;
   int64_t inner;  // elements of the block for each index of the dimension
@@ -86,7 +86,7 @@ class ReshapeOp : public Operator {
   OpCost Cost(const OpTypes& types) const override { return {}; }
 
   // In a block that both shapes have, x's first dimension split in units of u and y's first in
-  // units of v have the same parts if a unit is the same run of elements. The signatures have the
+  // units of v have the same shards if a unit is the same run of elements. The signatures have the
   // smallest such units; both may be multiplied by the same number, as in every signature.
   // Examples: [B, T, C] -> [B*T, C]: S(0) -> S(0, T); [B, T, H*D] -> [B, T, H, D]: S(2, D) -> S(2).
   // Dimensions that are not the first of their block are interleaved by the reshape and cannot be
@@ -103,8 +103,9 @@ class ReshapeOp : public Operator {
             const int64_t x_unit = of_y.inner / common, y_unit = of_x.inner / common;
             // If the whole block is one unit, there is no split, unless the dimension has one
             // element.
-            const bool one = x_unit == x[of_x.dim] && x_unit > 1;
-            if (one && !(y_unit == y[of_y.dim] && y_unit == 1)) continue;
+            const bool is_one_unit = x_unit == x[of_x.dim] && x_unit > 1;
+            const bool y_has_one_element = y_unit == y[of_y.dim] && y_unit == 1;
+            if (is_one_unit && !y_has_one_element) continue;
             signatures.push_back({{sbp::S(of_x.dim, x_unit)}, {sbp::S(of_y.dim, y_unit)}});
           }
         }
@@ -155,15 +156,15 @@ const Operator& ReshapeOperator() {
 }
 
 Tensor Reshape(Tensor x, absl::Span<const int64_t> shape) {
-  std::vector<int64_t> sizes(shape.begin(), shape.end());
-  const auto open = std::find(sizes.begin(), sizes.end(), -1);
-  if (open != sizes.end()) {
-    *open = 1;
+  std::vector<int64_t> sizes = ShapeAttribute(shape);
+  const auto inferred = std::find(sizes.begin(), sizes.end(), -1);
+  if (inferred != sizes.end()) {
+    *inferred = 1;
     const int64_t others = NumElements(sizes), elements = NumElements(x.shape());
     // If the sizes do not divide the elements, -1 remains, which the shape rule refuses.
-    *open = others > 0 && elements % others == 0 ? elements / others : -1;
+    *inferred = others > 0 && elements % others == 0 ? elements / others : -1;
   }
-  return RecordUse1(ReshapeOperator(), {x}, {{"shape", std::move(sizes)}});
+  return RecordSingleOutput(ReshapeOperator(), {x}, {{"shape", std::move(sizes)}});
 }
 
 }  // namespace tessera

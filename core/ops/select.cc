@@ -63,7 +63,7 @@ const Operator& SelectOperator() {
 }
 
 Tensor Select(Tensor condition, Tensor a, Tensor b) {
-  return RecordUse1(SelectOperator(), {condition, a, b});
+  return RecordSingleOutput(SelectOperator(), {condition, a, b});
 }
 
 }  // namespace tessera

@@ -70,8 +70,8 @@ SgdResult SgdUpdate(Tensor parameter, Tensor gradient, Tensor momentum, Tensor l
   if (options.momentum != 0) inputs.push_back(momentum);
   inputs.insert(inputs.end(), {lr, scale, predicate});
   const std::vector<Tensor> outputs =
-      RecordUse(SgdUpdateOperator(), inputs,
-                {{"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, 2);
+      RecordOperator(SgdUpdateOperator(), inputs,
+                     {{"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, 2);
   return {outputs[SgdOutput::kParameter],
           options.momentum != 0 ? outputs[SgdOutput::kMomentum] : Tensor()};
 }

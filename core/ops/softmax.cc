@@ -34,9 +34,9 @@ class SoftmaxOp : public Operator {
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    builder.SetInputGradient(
-        0, RecordUse1(SoftmaxGradOperator(), {builder.output_gradient(0), builder.output(0)},
-                      builder.attributes()));
+    builder.SetInputGradient(0, RecordSingleOutput(SoftmaxGradOperator(),
+                                                   {builder.output_gradient(0), builder.output(0)},
+                                                   builder.attributes()));
     return absl::OkStatus();
   }
 
@@ -96,7 +96,7 @@ const Operator& SoftmaxGradOperator() {
 }
 
 Tensor Softmax(Tensor x, int axis) {
-  return RecordUse1(SoftmaxOperator(), {x}, {{"axis", NonNegativeAxis(axis, x.rank())}});
+  return RecordSingleOutput(SoftmaxOperator(), {x}, {{"axis", NonNegativeAxis(axis, x.rank())}});
 }
 
 }  // namespace tessera

@@ -85,10 +85,10 @@ const Operator& SplitOperator() {
 }
 
 std::vector<Tensor> Split(Tensor x, int axis, absl::Span<const int64_t> sizes) {
-  return RecordUse(SplitOperator(), {x},
-                   {{"axis", NonNegativeAxis(axis, x.rank())},
-                    {"sizes", std::vector<int64_t>(sizes.begin(), sizes.end())}},
-                   sizes.size());
+  return RecordOperator(SplitOperator(), {x},
+                        {{"axis", NonNegativeAxis(axis, x.rank())},
+                         {"sizes", std::vector<int64_t>(sizes.begin(), sizes.end())}},
+                        sizes.size());
 }
 
 }  // namespace tessera

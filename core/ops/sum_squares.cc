@@ -51,6 +51,6 @@ const Operator& SumSquaresOperator() {
   return op;
 }
 
-Tensor SumSquares(Tensor x) { return RecordUse1(SumSquaresOperator(), {x}); }
+Tensor SumSquares(Tensor x) { return RecordSingleOutput(SumSquaresOperator(), {x}); }
 
 }  // namespace tessera

@@ -79,7 +79,7 @@ const Operator& TransposeOperator() {
 Tensor Transpose(Tensor x, absl::Span<const int64_t> permutation) {
   std::vector<int64_t> axes;
   for (int64_t axis : permutation) axes.push_back(NonNegativeAxis(axis, x.rank()));
-  return RecordUse1(TransposeOperator(), {x}, {{"permutation", std::move(axes)}});
+  return RecordSingleOutput(TransposeOperator(), {x}, {{"permutation", std::move(axes)}});
 }
 
 }  // namespace tessera

@@ -92,14 +92,14 @@ const Operator& SigmoidOperator() {
   return op;
 }
 
-Tensor Exp(Tensor x) { return RecordUse1(ExpOperator(), {x}); }
-Tensor Log(Tensor x) { return RecordUse1(LogOperator(), {x}); }
-Tensor Sqrt(Tensor x) { return RecordUse1(SqrtOperator(), {x}); }
-Tensor Rsqrt(Tensor x) { return RecordUse1(RsqrtOperator(), {x}); }
-Tensor Reciprocal(Tensor x) { return RecordUse1(ReciprocalOperator(), {x}); }
-Tensor Negate(Tensor x) { return RecordUse1(NegateOperator(), {x}); }
-Tensor Square(Tensor x) { return RecordUse1(SquareOperator(), {x}); }
-Tensor Tanh(Tensor x) { return RecordUse1(TanhOperator(), {x}); }
-Tensor Sigmoid(Tensor x) { return RecordUse1(SigmoidOperator(), {x}); }
+Tensor Exp(Tensor x) { return RecordSingleOutput(ExpOperator(), {x}); }
+Tensor Log(Tensor x) { return RecordSingleOutput(LogOperator(), {x}); }
+Tensor Sqrt(Tensor x) { return RecordSingleOutput(SqrtOperator(), {x}); }
+Tensor Rsqrt(Tensor x) { return RecordSingleOutput(RsqrtOperator(), {x}); }
+Tensor Reciprocal(Tensor x) { return RecordSingleOutput(ReciprocalOperator(), {x}); }
+Tensor Negate(Tensor x) { return RecordSingleOutput(NegateOperator(), {x}); }
+Tensor Square(Tensor x) { return RecordSingleOutput(SquareOperator(), {x}); }
+Tensor Tanh(Tensor x) { return RecordSingleOutput(TanhOperator(), {x}); }
+Tensor Sigmoid(Tensor x) { return RecordSingleOutput(SigmoidOperator(), {x}); }
 
 }  // namespace tessera

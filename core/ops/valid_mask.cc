@@ -35,8 +35,8 @@ const Operator& ValidMaskOperator() {
 }
 
 Tensor ValidMask(Tensor labels, int64_t ignore_index) {
-  return RecordUse1(ValidMaskOperator(), {labels},
-                    {{"ignore_index", ignore_index}, {"dtype", DType::kF32}});
+  return RecordSingleOutput(ValidMaskOperator(), {labels},
+                            {{"ignore_index", ignore_index}, {"dtype", DType::kF32}});
 }
 
 }  // namespace tessera

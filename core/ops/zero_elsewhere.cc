@@ -6,8 +6,8 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
-#include "core/ops/signatures.h"
 #include "core/ops/recording.h"
+#include "core/ops/signatures.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -23,9 +23,9 @@ class ZeroElsewhereOp : public Operator {
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(Shape shape, check.ShapeOf("shape"));
     const Shape& x = inputs[0].shape;
-    bool fits = shape.size() == x.size();
-    for (size_t d = 0; fits && d < x.size(); ++d) fits = x[d] <= shape[d];
-    if (!fits) {
+    bool holds_x = shape.size() == x.size();
+    for (size_t d = 0; holds_x && d < x.size(); ++d) holds_x = x[d] <= shape[d];
+    if (!holds_x) {
       return check.Misfit("shape", absl::StrCat("of the rank of x, ", TypeToString(inputs[0]),
                                                 ", and in no dimension below it"));
     }

@@ -20,9 +20,9 @@ namespace {
 
 absl::Status CheckPasses(const PlanPart& part) {
   for (const std::string& name : part.passes()) {
-    const auto error = [&](absl::string_view what) {
+    const auto error = [&](absl::string_view fault) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the Plan's part for graph ", Quote(part.graph()), " lists pass ", Quote(name), what));
+          "the Plan's part for graph ", Quote(part.graph()), " lists pass ", Quote(name), fault));
     };
     const bool of_stage = absl::c_any_of(
         StagePassesWithHelp(), [&](const StagePassHelp& pass) { return pass.name == name; });

@@ -38,6 +38,7 @@ void ListStores(const LayoutDecisions& decisions, const std::vector<GraphLayouts
   }
 }
 
+// Lists the groups with all their members.
 void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage) {
   stage.clear_group();
   for (const StoreGroup& group : decisions.groups) {
@@ -60,6 +61,7 @@ void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage
   }
 }
 
+// Lists the sliced parameters, each with its optimizer state.
 void ListSlices(const SliceDecisions& slices, Stage& stage) {
   stage.clear_slice();
   for (const SlicedParameter& parameter : slices.parameters) {
@@ -72,7 +74,8 @@ void ListSlices(const SliceDecisions& slices, Stage& stage) {
   }
 }
 
-PlanPart& PartFor(const Graph& graph, Stage& stage) {
+// Returns the PlanPart of a Graph; appends one to the stage if there is none.
+PlanPart& FindOrAddPlanPart(const Graph& graph, Stage& stage) {
   for (PlanPart& part : *stage.mutable_parts()) {
     if (part.graph() == graph.name()) return part;
   }
@@ -81,6 +84,7 @@ PlanPart& PartFor(const Graph& graph, Stage& stage) {
   return part;
 }
 
+// Lists the signature of every op of a Graph.
 void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& mesh,
                    PlanPart& part) {
   part.clear_compute();
@@ -145,7 +149,7 @@ absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> gra
   CompleteStagePasses(stage);
   stage.clear_compute();
   for (size_t i = 0; i < graphs.size(); ++i) {
-    PlanPart& part = PartFor(graphs[i], stage);
+    PlanPart& part = FindOrAddPlanPart(graphs[i], stage);
     RETURN_IF_ERROR(CheckPlanPart(graphs[i], part));
     part.set_fingerprint(graphs[i].Fingerprint());
     ListOperators(run.graphs[i], run.layouts[i], run.mesh, part);

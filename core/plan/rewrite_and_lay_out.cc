@@ -23,6 +23,8 @@ bool SplitsOverRanks(const MeshLayout& layout, int dim, const Mesh& mesh) {
   return false;
 }
 
+// Returns the inputs whose rows of the batch are split over ranks: each micro-batch is an input of
+// its own for them.
 std::vector<std::string> InputsSplitOverRanks(const Graph& graph, const Mesh& mesh,
                                               const LayoutDecisions& decisions) {
   std::vector<std::string> paths;
@@ -84,7 +86,8 @@ class RewrittenLayout {
     const MeshLayout* stored = nullptr;  // the layout of the parameter before the group is split
   };
 
-  // Finds the gradients that are added up on the elements of a flat group that a rank holds.
+  // Sets summed_on_ of the sums of gradients that are kept on the elements of a flat group that a
+  // rank holds, because the group is reduced after each micro-batch.
   void FindFlatSums(const LayoutDecisions& decisions) {
     absl::flat_hash_map<ValueId, FlatSum> sum_of;  // by parameter
     for (const StoreGroup& group : decisions.groups) {
@@ -110,6 +113,8 @@ class RewrittenLayout {
     }
   }
 
+  // Returns the use of an op along an axis: the recorded one, or, for an op that the rewriting has
+  // added, one that fits the layouts of its inputs in `values`.
   AxisUse UseOf(OpId i, int axis, const Table<ValueId, AxisLayout>& values) const {
     if (origin_[i] != kNone) return recorded_.ops[origin_[i]][axis];
     const Op& op = graph_.ops()[i];
@@ -127,16 +132,18 @@ class RewrittenLayout {
   AxisUse UseBesideFlat(OpId i, int axis, const Table<ValueId, AxisLayout>& values) const {
     const Op& op = graph_.ops()[i];
     const AxisLayout& stored = summed_on_[op.outputs[0]].stored->axis(axis);
-    const bool split = stored.split() || absl::c_any_of(op.inputs, [&](ValueId input) {
-                         return values[input].split();
-                       });
-    if (!split) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+    const bool arrives_or_is_stored_split =
+        stored.split() ||
+        absl::c_any_of(op.inputs, [&](ValueId input) { return values[input].split(); });
+    if (!arrives_or_is_stored_split) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
     Signature signature;
     signature.inputs.assign(op.inputs.size(), stored);
     signature.outputs.assign(op.outputs.size(), stored);
     return AxisUse::By(std::move(signature));
   }
 
+  // Appends every op's use along `axis`. Must be called for the axes in order: types_ has what the
+  // preceding ones leave.
   void LayOutAxis(int axis) {
     Table<ValueId, AxisLayout> values(graph_.values().size());
     for (const auto& [value, layout] : stored_) values[value] = layout->axis(axis);
@@ -154,6 +161,7 @@ class RewrittenLayout {
     }
   }
 
+  // Returns the use by the signature that fits the layouts in which the inputs arrive; else B.
   static AxisUse ByArrival(const Op& op, const LocalTypes& types,
                            const Table<ValueId, AxisLayout>& values, int ranks) {
     const std::vector<Signature> signatures =
@@ -162,8 +170,7 @@ class RewrittenLayout {
     for (ValueId input : op.inputs) arriving.push_back(values[input]);
     std::optional<SignatureFit> fit = FitOrGather({signatures, types.inputs, types.outputs},
                                                   arriving, op.inputs, {ranks, /*even=*/false});
-    return fit.has_value() ? AxisUse::By(std::move(fit->signature))
-                           : AxisUse::Broadcast(op);
+    return fit.has_value() ? AxisUse::By(std::move(fit->signature)) : AxisUse::Broadcast(op);
   }
 
   const Graph& graph_;

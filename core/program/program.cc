@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-ProgramValueId Find(const std::vector<NamedValue>& named, absl::string_view name) {
+ProgramValueId FindByName(const std::vector<NamedValue>& named, absl::string_view name) {
   for (const NamedValue& entry : named) {
     if (entry.name == name) return entry.value;
   }
@@ -44,7 +44,7 @@ class ProgramText {
   }
 
  private:
-  // Returns the lines of what the Program is and of its flat groups.
+  // Returns the first line, with threads, arenas and streams, and the lines of flat groups.
   std::string Header() const {
     std::string text =
         absl::StrCat("program ", p_.name, " threads=", p_.threads, " arena=", p_.arena_bytes());
@@ -237,8 +237,10 @@ StreamId Program::FindOrAddStream(absl::string_view name) {
   return found == streams.end() ? streams.push_back(std::string(name)) : streams.IdOf(found);
 }
 
-ProgramValueId Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
-ProgramValueId Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
+ProgramValueId Program::FindInput(absl::string_view name) const { return FindByName(inputs, name); }
+ProgramValueId Program::FindOutput(absl::string_view name) const {
+  return FindByName(outputs, name);
+}
 
 PartRule Program::PartOf(const ProgramValue& value) const {
   if (value.part != kNone) return parts[value.part];

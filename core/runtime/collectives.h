@@ -36,7 +36,7 @@ class Collectives {
   // Returns the number of this rank's group along the given mesh axes, and makes the group at the
   // first call. All ranks must call this in the same order; the first call for a set of axes is
   // collective. Returns InvalidArgument if the mesh has no such axis.
-  virtual absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) = 0;
+  virtual absl::StatusOr<int> FindOrCreateGroup(const std::vector<std::string>& mesh_axes) = 0;
   // Return the number of ranks of a group, and this rank's position in it.
   virtual int SizeOf(int group) const = 0;
   virtual int PositionIn(int group) const = 0;

@@ -16,8 +16,9 @@
 namespace tessera {
 namespace {
 
+// Sets `bytes` to the values, converted to `dtype`.
 template <typename From>
-void ToDevice(absl::Span<const From> values, DType dtype, std::vector<char>& bytes) {
+void ConvertTo(absl::Span<const From> values, DType dtype, std::vector<char>& bytes) {
   bytes.resize(values.size() * SizeOf(dtype));
   WithElementType(dtype, [&](auto element) {
     using To = decltype(element);
@@ -27,7 +28,7 @@ void ToDevice(absl::Span<const From> values, DType dtype, std::vector<char>& byt
 }
 
 // Memory is filled in chunks of this many bytes.
-constexpr int64_t kPiece = 1 << 16;
+constexpr int64_t kChunkBytes = 1 << 16;
 
 // Returns the rule by which every rank holds all of a state. It applies to a member of a flat group
 // that no other axis splits.
@@ -77,14 +78,14 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
   engine->options_ = options;
   // A rank that fails must not leave its peers in a collective, so all ranks agree before they
   // allocate the shared arena, and before any of them frees it.
-  RETURN_IF_ERROR(engine->Agree(engine->AllocatePrivateArenas()));
+  RETURN_IF_ERROR(engine->AgreeOnStatus(engine->AllocatePrivateArenas()));
   absl::Status status = engine->AllocateArena(MemorySpace::kShared);
   if (status.ok()) status = engine->Bind();
-  RETURN_IF_ERROR(engine->Agree(status));
+  RETURN_IF_ERROR(engine->AgreeOnStatus(status));
   return engine;
 }
 
-absl::Status Engine::Agree(const absl::Status& mine) const {
+absl::Status Engine::AgreeOnStatus(const absl::Status& mine) const {
   return options_.agree == nullptr ? mine : options_.agree(mine);
 }
 
@@ -126,10 +127,10 @@ absl::Status Engine::AllocateArena(MemorySpace space) {
     ASSIGN_OR_RETURN(arenas_[space], backend_->Allocate(bytes, options_.guarded));
   }
   if (options_.fill < 0) return absl::OkStatus();
-  const std::vector<char> piece(kPiece, static_cast<char>(options_.fill));
-  for (int64_t at = 0; at < bytes; at += kPiece) {
-    RETURN_IF_ERROR(
-        WriteArena({space, at}, absl::MakeConstSpan(piece.data(), std::min(kPiece, bytes - at))));
+  const std::vector<char> chunk(kChunkBytes, static_cast<char>(options_.fill));
+  for (int64_t offset = 0; offset < bytes; offset += kChunkBytes) {
+    const int64_t size = std::min(kChunkBytes, bytes - offset);
+    RETURN_IF_ERROR(WriteArena({space, offset}, absl::MakeConstSpan(chunk.data(), size)));
   }
   return absl::OkStatus();
 }
@@ -158,11 +159,11 @@ TensorView Engine::PaddedViewOf(absl::string_view program, ProgramValueId value)
   return view;
 }
 
-absl::Status Engine::WriteValue(absl::string_view program, absl::string_view what,
+absl::Status Engine::WriteValue(absl::string_view program, absl::string_view name,
                                 ProgramValueId value, size_t count) {
   const TensorView view = PaddedViewOf(program, value);
   if (static_cast<int64_t>(count) != view.elements()) {
-    return absl::InvalidArgumentError(absl::StrCat("'", what, "' of program '", program, "' has ",
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' of program '", program, "' has ",
                                                    view.elements(), " elements, not ", count));
   }
   return backend_->CopyToDevice(view.data, staging_.data(), view.elements() * SizeOf(view.dtype));
@@ -180,14 +181,14 @@ absl::StatusOr<DType> Engine::InputDType(absl::string_view program, absl::string
 absl::Status Engine::SetInput(absl::string_view program, absl::string_view input,
                               absl::Span<const int32_t> values) {
   ASSIGN_OR_RETURN(const DType dtype, InputDType(program, input));
-  ToDevice(values, dtype, staging_);
+  ConvertTo(values, dtype, staging_);
   return WriteValue(program, input, executor(program).program().FindInput(input), values.size());
 }
 
 absl::Status Engine::SetInput(absl::string_view program, absl::string_view input,
                               absl::Span<const double> values) {
   ASSIGN_OR_RETURN(const DType dtype, InputDType(program, input));
-  ToDevice(values, dtype, staging_);
+  ConvertTo(values, dtype, staging_);
   return WriteValue(program, input, executor(program).program().FindInput(input), values.size());
 }
 
@@ -195,7 +196,7 @@ absl::Status Engine::SetScalarIfRead(absl::string_view program, absl::string_vie
                                      int64_t value) {
   const absl::StatusOr<DType> dtype = InputDType(program, input);
   if (!dtype.ok()) return absl::OkStatus();
-  ToDevice(absl::MakeConstSpan(&value, 1), *dtype, staging_);
+  ConvertTo(absl::MakeConstSpan(&value, 1), *dtype, staging_);
   return WriteValue(program, input, executor(program).program().FindInput(input), 1);
 }
 
@@ -223,7 +224,7 @@ absl::StatusOr<ProgramValueId> Engine::StateValue(absl::string_view program,
 absl::Status Engine::SetStateValues(absl::string_view program, absl::string_view path,
                                     absl::Span<const double> values) {
   ASSIGN_OR_RETURN(const ProgramValueId id, StateValue(program, path));
-  ToDevice(values, executor(program).program().value(id).type.dtype, staging_);
+  ConvertTo(values, executor(program).program().value(id).type.dtype, staging_);
   return WriteValue(program, path, id, values.size());
 }
 
@@ -233,11 +234,11 @@ absl::Status Engine::ReadStateValues(absl::string_view program, absl::string_vie
   return ReadValue(program, path, id, values);
 }
 
-absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what,
+absl::Status Engine::ReadValue(absl::string_view program, absl::string_view name,
                                ProgramValueId value, absl::Span<double> values) {
   const TensorView view = PaddedViewOf(program, value);
   if (view.elements() != static_cast<int64_t>(values.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("'", what, "' of program '", program, "' has ",
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' of program '", program, "' has ",
                                                    view.elements(), " elements, not ",
                                                    values.size()));
   }
@@ -276,13 +277,13 @@ absl::Status Engine::WriteState(const StateInfo& state, int64_t byte_offset,
 
 absl::Status Engine::ClearCaches(absl::string_view program) {
   Executor& exec = executor(program);
-  staging_.assign(kPiece, 0);
+  staging_.assign(kChunkBytes, 0);
   for (const Buffer& buffer : exec.program().buffers) {
     if (buffer.category != Category::kCache) continue;
-    for (int64_t at = 0; at < buffer.bytes; at += kPiece) {
-      RETURN_IF_ERROR(
-          WriteArena({buffer.space, buffer.offset + at},
-                     absl::MakeConstSpan(staging_.data(), std::min(kPiece, buffer.bytes - at))));
+    for (int64_t offset = 0; offset < buffer.bytes; offset += kChunkBytes) {
+      const int64_t size = std::min(kChunkBytes, buffer.bytes - offset);
+      RETURN_IF_ERROR(WriteArena({buffer.space, buffer.offset + offset},
+                                 absl::MakeConstSpan(staging_.data(), size)));
     }
   }
   return absl::OkStatus();

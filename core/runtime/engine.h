@@ -127,18 +127,19 @@ class Engine {
   absl::Status AllocateArena(MemorySpace space);
   // Finds the addresses of the states, and makes the executors.
   absl::Status Bind();
-  absl::Status Agree(const absl::Status& mine) const;
+  // Returns `mine`, or an error of another rank. All ranks must call it.
+  absl::Status AgreeOnStatus(const absl::Status& mine) const;
   absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
   // Returns the padded part of a value, or the elements that this rank holds if it is a member of a
   // flat group.
   TensorView PaddedViewOf(absl::string_view program, ProgramValueId value);
-  // Copies `count` elements from staging_ to a value.
-  absl::Status WriteValue(absl::string_view program, absl::string_view what, ProgramValueId value,
+  // Copies `count` elements from staging_ to a value; errors call it `name`.
+  absl::Status WriteValue(absl::string_view program, absl::string_view name, ProgramValueId value,
                           size_t count);
   // Returns the value of a state of a Program: its input, or its updated value if the input is not
   // read.
   absl::StatusOr<ProgramValueId> StateValue(absl::string_view program, absl::string_view path);
-  absl::Status ReadValue(absl::string_view program, absl::string_view what, ProgramValueId value,
+  absl::Status ReadValue(absl::string_view program, absl::string_view name, ProgramValueId value,
                          absl::Span<double> values);
 
   CompiledRun run_;

@@ -50,7 +50,7 @@ bool Overlap(const TensorView& a, const TensorView& b) {
 // contiguous.
 template <typename Bound>
 bool Overlap(const Bound& a, const Bound& b) {
-  const auto any = [](const std::vector<TensorView>& x, const std::vector<TensorView>& y) {
+  const auto any_overlap = [](const std::vector<TensorView>& x, const std::vector<TensorView>& y) {
     for (const TensorView& in_x : x) {
       for (const TensorView& in_y : y) {
         if (Overlap(in_x, in_y)) return true;
@@ -58,7 +58,8 @@ bool Overlap(const Bound& a, const Bound& b) {
     }
     return false;
   };
-  return any(a.outputs, b.outputs) || any(a.outputs, b.inputs) || any(a.inputs, b.outputs);
+  return any_overlap(a.outputs, b.outputs) || any_overlap(a.outputs, b.inputs) ||
+         any_overlap(a.inputs, b.outputs);
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* progra
   executor->kernels_.resize(program->kernels.size());
   executor->bound_.reserve(program->instructions.size());
   for (const InstructionId id : program->instructions.ids()) {
-    RETURN_IF_ERROR(executor->Bind(id));
+    RETURN_IF_ERROR(executor->BindInstruction(id));
   }
   executor->PlanWaits();
   for (const InstructionId id : program->instructions.ids()) {
@@ -114,7 +115,7 @@ absl::Status Executor::CreateStreams() {
   return absl::OkStatus();
 }
 
-absl::Status Executor::Bind(InstructionId id) {
+absl::Status Executor::BindInstruction(InstructionId id) {
   const Instruction& instruction = program_->instructions[id];
   Bound bound;
   bound.stream = streams_[instruction.stream].get();
@@ -138,17 +139,17 @@ absl::Status Executor::Bind(InstructionId id) {
 
 absl::Status Executor::BindKernel(const Instruction& instruction, Bound& bound) {
   const PlannedKernel& planned = program_->KernelOf(instruction);
-  bool differs = false;
+  bool differs_by_rank = false;
   for (ProgramValueId id : instruction.inputs) {
     bound.inputs.push_back(ViewOf(id));
-    differs = differs || binding_->Differs(id);
+    differs_by_rank = differs_by_rank || binding_->Differs(id);
   }
   for (ProgramValueId id : instruction.outputs) {
     bound.outputs.push_back(ViewOf(id));
-    differs = differs || binding_->Differs(id);
+    differs_by_rank = differs_by_rank || binding_->Differs(id);
   }
   bound.request = &planned.request;
-  if (differs) {
+  if (differs_by_rank) {
     for (ProgramValueId id : instruction.inputs)
       bound.input_regions.push_back(binding_->RegionOf(id));
     for (ProgramValueId id : instruction.outputs)
@@ -164,7 +165,7 @@ absl::Status Executor::BindKernel(const Instruction& instruction, Bound& bound) 
   }
   switch (LocalWorkOf(*program_, instruction, *binding_)) {
     case LocalWork::kPlanned: {
-      ASSIGN_OR_RETURN(bound.kernel, PlannedKernelOf(instruction));
+      ASSIGN_OR_RETURN(bound.kernel, FindOrBindPlanned(instruction));
       return absl::OkStatus();
     }
     case LocalWork::kOwn:
@@ -179,7 +180,7 @@ absl::Status Executor::BindKernel(const Instruction& instruction, Bound& bound) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<BoundKernel*> Executor::PlannedKernelOf(const Instruction& instruction) {
+absl::StatusOr<BoundKernel*> Executor::FindOrBindPlanned(const Instruction& instruction) {
   std::unique_ptr<BoundKernel>& kernel = kernels_[instruction.kernel];
   if (kernel == nullptr) {
     const PlannedKernel& planned = program_->KernelOf(instruction);
@@ -244,15 +245,15 @@ absl::Status Executor::BindCollective(InstructionId id, Bound& bound) {
   }
   bound.collective = &request;
   bound.unread = own_parts_->UnreadIn(id);
-  ASSIGN_OR_RETURN(bound.group, collectives_->GroupAlong(request.mesh_axes));
+  ASSIGN_OR_RETURN(bound.group, collectives_->FindOrCreateGroup(request.mesh_axes));
   const int64_t ranks = collectives_->SizeOf(bound.group);
-  const TensorView* part = nullptr;
-  if (request.operation == CollectiveOperation::kReduceScatter) part = &bound.outputs[0];
-  if (request.operation == CollectiveOperation::kAllGather) part = &bound.inputs[0];
-  if (part != nullptr && part->elements() * ranks != request.elements) {
+  const TensorView* share = nullptr;  // an operand that is one rank's share of the elements
+  if (request.operation == CollectiveOperation::kReduceScatter) share = &bound.outputs[0];
+  if (request.operation == CollectiveOperation::kAllGather) share = &bound.inputs[0];
+  if (share != nullptr && share->elements() * ranks != request.elements) {
     return absl::InvalidArgumentError(
         absl::StrCat("program '", program_->name, "', ", instruction.path, ": ", request.ToString(),
-                     " has ", ranks, " ranks, but parts of ", part->elements(), " elements"));
+                     " has ", ranks, " ranks, but parts of ", share->elements(), " elements"));
   }
   return absl::OkStatus();
 }
@@ -263,13 +264,13 @@ void Executor::PlanWaits() {
   for (const InstructionId i : bound_.ids()) {
     const Instruction& instruction = program_->instructions[i];
     Bound& bound = bound_[i];
-    const auto wait_until = [&](std::vector<InstructionId>& list, InstructionId last) {
+    const auto wait_up_to = [&](std::vector<InstructionId>& list, InstructionId last) {
       auto end = std::upper_bound(list.begin(), list.end(), last);
       bound.collectives_before.insert(bound.collectives_before.end(), list.begin(), end);
       list.erase(list.begin(), end);
     };
     for (const InstructionId earlier : instruction.waits) {
-      wait_until(running[program_->instructions[earlier].stream], earlier);
+      wait_up_to(running[program_->instructions[earlier].stream], earlier);
     }
     std::vector<InstructionId>& own = running[instruction.stream];
     // A group runs its collectives in order by itself; anything else has to wait for their end.
@@ -277,7 +278,7 @@ void Executor::PlanWaits() {
       return bound.collective != nullptr && bound_[earlier].group == bound.group &&
              !Overlap(bound, bound_[earlier]);
     };
-    if (!std::all_of(own.begin(), own.end(), follows_by_itself)) wait_until(own, own.back());
+    if (!std::all_of(own.begin(), own.end(), follows_by_itself)) wait_up_to(own, own.back());
     if (bound.collective != nullptr) own.push_back(i);
   }
   for (const std::vector<InstructionId>& list : running) {
@@ -285,7 +286,7 @@ void Executor::PlanWaits() {
   }
 }
 
-absl::Status Executor::At(InstructionId i, const absl::Status& status) const {
+absl::Status Executor::NamingInstruction(InstructionId i, const absl::Status& status) const {
   if (status.ok()) return status;
   const Instruction& instruction = program_->instructions[i];
   return absl::Status(status.code(),
@@ -311,7 +312,7 @@ absl::Status Executor::Start(InstructionId i) {
 }
 
 absl::Status Executor::WaitForCollective(InstructionId i) {
-  RETURN_IF_ERROR(At(i, collectives_->Wait(bound_[i].started)));
+  RETURN_IF_ERROR(NamingInstruction(i, collectives_->Wait(bound_[i].started)));
   if (!timed_) return absl::OkStatus();
   return backend_->Record(*timers_[i].end, *bound_[i].stream);
 }
@@ -326,7 +327,7 @@ absl::Status Executor::Issue(InstructionId i) {
   }
   if (timed_) RETURN_IF_ERROR(backend_->Record(*timers_[i].begin, *bound.stream));
   const absl::Status status = Start(i);
-  if (!status.ok()) return At(i, status);
+  if (!status.ok()) return NamingInstruction(i, status);
   if (timed_ && bound.collective == nullptr) {
     RETURN_IF_ERROR(backend_->Record(*timers_[i].end, *bound.stream));
   }
@@ -340,9 +341,9 @@ absl::Status Executor::WaitForCollectivesAtEnd() {
 }
 
 absl::Status Executor::RunInstruction(InstructionId i) {
-  RETURN_IF_ERROR(At(i, Start(i)));
+  RETURN_IF_ERROR(NamingInstruction(i, Start(i)));
   if (bound_[i].collective != nullptr)
-    RETURN_IF_ERROR(At(i, collectives_->Wait(bound_[i].started)));
+    RETURN_IF_ERROR(NamingInstruction(i, collectives_->Wait(bound_[i].started)));
   return backend_->Synchronize();
 }
 

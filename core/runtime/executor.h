@@ -93,10 +93,11 @@ class Executor {
   };
   Executor() = default;
 
-  absl::Status Bind(InstructionId id);
+  // Appends the bound instruction to bound_. Must be called for all instructions in order.
+  absl::Status BindInstruction(InstructionId id);
   absl::Status BindKernel(const Instruction& instruction, Bound& bound);
   // Returns the kernel of the planned request. It is bound once for all instructions that run it.
-  absl::StatusOr<BoundKernel*> PlannedKernelOf(const Instruction& instruction);
+  absl::StatusOr<BoundKernel*> FindOrBindPlanned(const Instruction& instruction);
   // Binds a kernel for a request with the shapes that this rank holds.
   absl::Status BindOwnKernel(const Instruction& instruction, Bound& bound);
   // Binds the fills that replace an instruction if this rank holds nothing of an input.
@@ -107,12 +108,15 @@ class Executor {
   absl::Status CreateStreams();
   absl::Status CreateTimers();
 
-  // Waits, issues instruction i, and records its event if another stream waits for it.
+  // Waits for what the instruction needs, issues it, and records its event if another stream waits
+  // for it.
   absl::Status Issue(InstructionId i);
+  // Starts an instruction on its stream, without any wait.
   absl::Status Start(InstructionId i);
   absl::Status WaitForCollective(InstructionId i);
   absl::Status WaitForCollectivesAtEnd();
-  absl::Status At(InstructionId i, const absl::Status& status) const;
+  // Returns `status`, with the name of the instruction if it is an error.
+  absl::Status NamingInstruction(InstructionId i, const absl::Status& status) const;
 
   const Program* program_ = nullptr;
   Backend* backend_ = nullptr;

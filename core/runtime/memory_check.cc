@@ -19,21 +19,22 @@ namespace tessera {
 namespace {
 
 constexpr char kFencePattern = static_cast<char>(0xA7);
-constexpr int64_t kPiece = 1 << 16;
+constexpr int64_t kChunkBytes = 1 << 16;  // how much is copied or compared at a time
 
-// Returns bytes for a buffer that must not be read: the largest value of an integer dtype, or a
-// NaN, which all-ones bytes are in every floating dtype.
-std::vector<char> Poison(DType dtype, int64_t bytes) {
+// Returns bytes for a buffer whose contents must not be used: the largest value of an integer
+// dtype, or a NaN, which all-ones bytes are in every floating dtype.
+std::vector<char> PoisonBytes(DType dtype, int64_t bytes) {
   std::vector<char> poison(bytes, static_cast<char>(0xFF));
   const int64_t size = SizeOf(dtype);
   if (dtype == DType::kI32 || dtype == DType::kI64) {
-    for (int64_t at = size - 1; at < bytes; at += size) poison[at] = 0x7F;
+    for (int64_t sign = size - 1; sign < bytes; sign += size) poison[sign] = 0x7F;
   }
   return poison;
 }
 
 ArenaAddress AddressOf(const Buffer& buffer) { return {buffer.space, buffer.offset}; }
 
+// A step of a Program on an engine with red zones, instruction by instruction.
 class FencedRun {
  public:
   FencedRun(Engine& engine, absl::string_view name, int64_t fence_bytes)
@@ -55,13 +56,13 @@ class FencedRun {
       if (value.buffer != kNone) dtypes_[value.buffer] = value.type.dtype;
     }
     for (int32_t time = -1; time <= count; ++time) {
-      for (BufferId b : begins_[time + 1]) RETURN_IF_ERROR(Begin(b));
+      for (BufferId b : begins_[time + 1]) RETURN_IF_ERROR(FillAtStart(b));
       if (time == -1) RETURN_IF_ERROR(set_inputs(engine_));
       if (time >= 0 && time < count) {
         RETURN_IF_ERROR(executor_.RunInstruction(InstructionId(time)));
       }
       RETURN_IF_ERROR(engine_.backend().Synchronize());
-      for (BufferId b : ends_[time + 1]) RETURN_IF_ERROR(End(b, time == count));
+      for (BufferId b : ends_[time + 1]) RETURN_IF_ERROR(CheckAtEnd(b, time == count));
     }
     return absl::OkStatus();
   }
@@ -72,32 +73,37 @@ class FencedRun {
     return buffer.state || buffer.category == Category::kCache;
   }
 
-  absl::Status Begin(BufferId b) {
+  // Called when the live range of a buffer begins: fills its fences with the pattern and, unless it
+  // keeps its contents, the buffer with poison.
+  absl::Status FillAtStart(BufferId b) {
     const Buffer& buffer = program_.buffers[b];
     const std::vector<char> fence(fence_bytes_, kFencePattern);
     RETURN_IF_ERROR(engine_.WriteArena(AddressOf(buffer) + -fence_bytes_, fence));
     RETURN_IF_ERROR(engine_.WriteArena(AddressOf(buffer) + buffer.bytes, fence));
     if (KeepsContents(buffer)) return absl::OkStatus();
-    return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
+    return engine_.WriteArena(AddressOf(buffer), PoisonBytes(dtypes_[b], buffer.bytes));
   }
 
-  absl::Status End(BufferId b, bool after_step) {
+  // Called when the live range of a buffer ends: checks its fences, and poisons the buffer.
+  absl::Status CheckAtEnd(BufferId b, bool after_step) {
     const Buffer& buffer = program_.buffers[b];
-    for (const int64_t at : {buffer.offset - fence_bytes_, buffer.offset + buffer.bytes}) {
+    for (const int64_t fence_offset :
+         {buffer.offset - fence_bytes_, buffer.offset + buffer.bytes}) {
+      const bool before = fence_offset < buffer.offset;
       std::vector<char> fence(fence_bytes_);
-      RETURN_IF_ERROR(engine_.ReadArena({buffer.space, at}, absl::MakeSpan(fence)));
+      RETURN_IF_ERROR(engine_.ReadArena({buffer.space, fence_offset}, absl::MakeSpan(fence)));
       for (int64_t k = 0; k < fence_bytes_; ++k) {
         if (fence[k] == kFencePattern) continue;
-        return absl::DataLossError(absl::StrCat(
-            "program '", program_.name, "': something changed byte ",
-            at < buffer.offset ? fence_bytes_ - k : k + 1, " ",
-            at < buffer.offset ? "before the start" : "past the end", " of buffer #", b.index(),
-            " (", buffer.path, "), live in [", buffer.first, ", ", buffer.last, "]"));
+        return absl::DataLossError(
+            absl::StrCat("program '", program_.name, "': something changed byte ",
+                         before ? fence_bytes_ - k : k + 1, " ",
+                         before ? "before the start" : "past the end", " of buffer #", b.index(),
+                         " (", buffer.path, "), live in [", buffer.first, ", ", buffer.last, "]"));
       }
     }
     // Results are not overwritten: they are read after the step.
     if (KeepsContents(buffer) || after_step) return absl::OkStatus();
-    return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
+    return engine_.WriteArena(AddressOf(buffer), PoisonBytes(dtypes_[b], buffer.bytes));
   }
 
   Engine& engine_;
@@ -108,21 +114,24 @@ class FencedRun {
   Table<BufferId, DType> dtypes_;
 };
 
+// Copies every state of `to` from the state of `from` with the same path.
 absl::Status CopyStates(Engine& from, Engine& to) {
   for (const StateInfo& state : to.states()) {
     auto source = std::find_if(from.states().begin(), from.states().end(),
                                [&](const StateInfo& s) { return s.path == state.path; });
     TESSERA_CHECK(source != from.states().end());
-    std::vector<char> piece;
-    for (int64_t at = 0; at < NumBytes(state.type); at += kPiece) {
-      piece.resize(std::min(kPiece, NumBytes(state.type) - at));
-      RETURN_IF_ERROR(from.ReadState(*source, at, absl::MakeSpan(piece)));
-      RETURN_IF_ERROR(to.WriteState(state, at, piece));
+    std::vector<char> chunk;
+    for (int64_t offset = 0; offset < NumBytes(state.type); offset += kChunkBytes) {
+      chunk.resize(std::min(kChunkBytes, NumBytes(state.type) - offset));
+      RETURN_IF_ERROR(from.ReadState(*source, offset, absl::MakeSpan(chunk)));
+      RETURN_IF_ERROR(to.WriteState(state, offset, chunk));
     }
   }
   return absl::OkStatus();
 }
 
+// Copies the caches of a Program. Both engines must have lowered it from the same Plan, so that
+// their buffers have the same ids.
 absl::Status CopyCaches(Engine& from, Engine& to, absl::string_view name) {
   const Program& source = from.executor(name).program();
   const Program& target = to.executor(name).program();
@@ -135,19 +144,20 @@ absl::Status CopyCaches(Engine& from, Engine& to, absl::string_view name) {
   return absl::OkStatus();
 }
 
+// Returns DataLoss, beginning with `name`, unless `bytes` bytes at both addresses are equal.
 absl::Status CompareBytes(Engine& a, ArenaAddress a_address, Engine& b, ArenaAddress b_address,
-                          int64_t bytes, const std::string& what) {
+                          int64_t bytes, const std::string& name) {
   std::vector<char> from_a, from_b;
-  for (int64_t at = 0; at < bytes; at += kPiece) {
-    const int64_t size = std::min(kPiece, bytes - at);
+  for (int64_t offset = 0; offset < bytes; offset += kChunkBytes) {
+    const int64_t size = std::min(kChunkBytes, bytes - offset);
     from_a.resize(size);
     from_b.resize(size);
-    RETURN_IF_ERROR(a.ReadArena(a_address + at, absl::MakeSpan(from_a)));
-    RETURN_IF_ERROR(b.ReadArena(b_address + at, absl::MakeSpan(from_b)));
+    RETURN_IF_ERROR(a.ReadArena(a_address + offset, absl::MakeSpan(from_a)));
+    RETURN_IF_ERROR(b.ReadArena(b_address + offset, absl::MakeSpan(from_b)));
     if (from_a != from_b) {
       const int64_t first =
           std::mismatch(from_a.begin(), from_a.end(), from_b.begin()).first - from_a.begin();
-      return absl::DataLossError(absl::StrCat(what, " differs from byte ", at + first));
+      return absl::DataLossError(absl::StrCat(name, " differs from byte ", offset + first));
     }
   }
   return absl::OkStatus();
@@ -213,11 +223,11 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
   const Program& in_b = b.executor(program).program();
   for (size_t i = 0; i < in_a.outputs.size(); ++i) {
     const ProgramValueId id = in_a.outputs[i].value;
-    const ArenaAddress at_a = a.executor(program).binding().AddressOf(id);
-    const ArenaAddress at_b = b.executor(program).binding().AddressOf(in_b.outputs[i].value);
+    const ArenaAddress address_a = a.executor(program).binding().AddressOf(id);
+    const ArenaAddress address_b = b.executor(program).binding().AddressOf(in_b.outputs[i].value);
     RETURN_IF_ERROR(ForEachRun(
         a.executor(program).ViewOf(id), [&](int64_t offset, int64_t /*position*/, int64_t bytes) {
-          return CompareBytes(a, at_a + offset, b, at_b + offset, bytes,
+          return CompareBytes(a, address_a + offset, b, address_b + offset, bytes,
                               absl::StrCat("output '", in_a.outputs[i].name, "'"));
         }));
   }
@@ -227,7 +237,8 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
 namespace {
 
 // Records for each arena whether a guarded step has written the last byte of a buffer that ends at
-// the planned peak.
+// the planned peak. Buffers that need not be written to their end are exempt: they count as
+// written.
 class PlannedEnds {
  public:
   explicit PlannedEnds(const Executor& executor) : program_(executor.program()) {
@@ -243,7 +254,7 @@ class PlannedEnds {
       const Shape& held = executor.binding().ShapeOf(id);
       if (value.flat != kNone || held != value.type.shape) partly_used_.insert(value.buffer);
     }
-    AddMovedPadding();
+    ExemptBuffersThatReceivePadding();
   }
 
   // Inspects memory in which a step has run, and which was filled with `pattern` before.
@@ -273,19 +284,21 @@ class PlannedEnds {
   }
 
  private:
-  // Padding that some rank has not written moves on: through collectives and copies, and through
-  // kernels that copy, such as those that pack the operand of an all-to-all.
-  void AddMovedPadding() {
+  // Exempts buffers that receive padding which some rank has not written: outputs of collectives,
+  // of copies, and of kernels that copy, such as those that pack the operand of an all-to-all.
+  // Requires that partly_used_ has the buffers that are exempt by themselves, since padding moves
+  // on from them as well.
+  void ExemptBuffersThatReceivePadding() {
     const Table<PartId, bool> uneven = UnevenParts();
     absl::flat_hash_set<BufferId> padded = partly_used_;  // on some rank
     for (const ProgramValue& value : program_.values) {
       if (value.part != kNone && uneven[value.part]) padded.insert(value.buffer);
     }
     for (const Instruction& instruction : program_.instructions) {
-      const bool moves = instruction.kind != InstructionKind::kKernel ||
-                         program_.kernels[instruction.kernel].kernel->op() == "copy";
+      const bool moves_padding = instruction.kind != InstructionKind::kKernel ||
+                                 program_.kernels[instruction.kernel].kernel->op() == "copy";
       for (const ProgramValueId input : instruction.inputs) {
-        if (!moves || !padded.contains(program_.value(input).buffer)) continue;
+        if (!moves_padding || !padded.contains(program_.value(input).buffer)) continue;
         for (const ProgramValueId output : instruction.outputs) {
           padded.insert(program_.value(output).buffer);
           partly_used_.insert(program_.value(output).buffer);
@@ -299,11 +312,12 @@ class PlannedEnds {
     Table<PartId, bool> uneven;
     for (const PartRule& part : program_.parts) {
       const Shape local = part.LocalShape(program_.mesh);
-      bool any = false;
-      for (int rank = 0; !any && rank < program_.mesh.size(); ++rank) {
-        any = part.At(program_.mesh, program_.mesh.CoordinatesOf(rank)).extent != local;
+      bool some_rank_holds_less = false;
+      for (int rank = 0; !some_rank_holds_less && rank < program_.mesh.size(); ++rank) {
+        some_rank_holds_less =
+            part.At(program_.mesh, program_.mesh.CoordinatesOf(rank)).extent != local;
       }
-      uneven.push_back(any);
+      uneven.push_back(some_rank_holds_less);
     }
     return uneven;
   }

@@ -16,8 +16,9 @@ namespace tessera {
 // Sets the inputs of a step of an engine.
 using SetInputs = std::function<absl::Status(Engine&)>;
 
-// Returns the same Programs with `fence_bytes` (a multiple of kBufferAlignment) of unused memory on
-// both sides of every buffer.
+// Returns the same Programs with fences (red zones): `fence_bytes` of unused memory, a multiple of
+// kBufferAlignment, on both sides of every buffer. Memory is planned again, so buffers get other
+// addresses than in `run`, and arenas are larger.
 absl::StatusOr<CompiledRun> WithFences(const CompiledRun& run, int64_t fence_bytes);
 
 // Runs a step of `program` on an engine that was made from WithFences(..., fence_bytes). While a

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<MeshCollectives>> MeshCollectives::Create(
   return absl::WrapUnique(new MeshCollectives(std::move(mesh), communicator));
 }
 
-absl::StatusOr<int> MeshCollectives::GroupAlong(const std::vector<std::string>& mesh_axes) {
+absl::StatusOr<int> MeshCollectives::FindOrCreateGroup(const std::vector<std::string>& mesh_axes) {
   std::vector<int> axes;
   for (const std::string& name : mesh_axes) {
     ASSIGN_OR_RETURN(axes.emplace_back(), mesh_.FindAxis(name));

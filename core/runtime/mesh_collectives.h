@@ -22,7 +22,7 @@ class MeshCollectives : public Collectives {
   static absl::StatusOr<std::unique_ptr<MeshCollectives>> Create(Mesh mesh,
                                                                  comm::Communicator* communicator);
 
-  absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) override;
+  absl::StatusOr<int> FindOrCreateGroup(const std::vector<std::string>& mesh_axes) override;
   int SizeOf(int group) const override { return groups_[group].communicator->size(); }
   int PositionIn(int group) const override { return groups_[group].communicator->rank(); }
   StartedCollective Start(const CollectiveRequest& request, int group, const void* input,

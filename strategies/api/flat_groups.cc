@@ -6,26 +6,29 @@
 namespace tessera::strategy {
 namespace {
 
-void Append(const FlatGroup& from, FlatGroup& to) {
+// Adds the parameters of `from` to `to`.
+void AppendParameters(const FlatGroup& from, FlatGroup& to) {
   to.parameters.insert(to.parameters.end(), from.parameters.begin(), from.parameters.end());
   to.bytes += from.bytes;
 }
 
-// Parameters that may be stored as one array, in order: the group that is being filled, and the
-// scope that comes next.
-struct Filling {
+// The division of parameters of one kind, in order: the group that is being filled, and the
+// parameters of the scope that comes next, which stay together.
+struct Division {
   FlatGroup group;
   std::string scope;
-  FlatGroup of_scope;
+  FlatGroup scope_parameters;
 };
 
-// Adds the scope to the group, or to a new one if both have more than `max_bytes`.
-void EndScope(int64_t max_bytes, Filling& filling, std::vector<FlatGroup>& groups) {
-  const bool joins = max_bytes > 0 && filling.group.bytes + filling.of_scope.bytes <= max_bytes;
-  if (!joins && !filling.group.parameters.empty()) {
-    groups.push_back(std::exchange(filling.group, FlatGroup()));
+// Adds the scope's parameters to the group, or to a new one if both have more than `max_bytes`. The
+// old group is then appended to `groups`.
+void EndScope(int64_t max_bytes, Division& division, std::vector<FlatGroup>& groups) {
+  const bool fits =
+      max_bytes > 0 && division.group.bytes + division.scope_parameters.bytes <= max_bytes;
+  if (!fits && !division.group.parameters.empty()) {
+    groups.push_back(std::exchange(division.group, FlatGroup()));
   }
-  Append(std::exchange(filling.of_scope, FlatGroup()), filling.group);
+  AppendParameters(std::exchange(division.scope_parameters, FlatGroup()), division.group);
 }
 
 }  // namespace
@@ -34,7 +37,7 @@ std::vector<FlatGroup> DivideIntoGroups(
     const ModelInfo& model, const std::function<std::string(const ParameterInfo&)>& scope_of,
     int64_t max_bytes) {
   using Kind = std::pair<bool, int>;  // trainable, dtype
-  std::map<Kind, Filling> open;
+  std::map<Kind, Division> divisions;
   std::map<Kind, FlatGroup> roots;
   std::vector<FlatGroup> groups;
   for (const ParameterInfo& parameter : model.parameters) {
@@ -42,17 +45,17 @@ std::vector<FlatGroup> DivideIntoGroups(
     const FlatGroup single = {{parameter.path}, parameter.bytes, false};
     const std::string scope = scope_of(parameter);
     if (scope.empty()) {
-      Append(single, roots[kind]);
+      AppendParameters(single, roots[kind]);
       continue;
     }
-    Filling& filling = open[kind];
-    if (scope != filling.scope) EndScope(max_bytes, filling, groups);
-    filling.scope = scope;
-    Append(single, filling.of_scope);
+    Division& division = divisions[kind];
+    if (scope != division.scope) EndScope(max_bytes, division, groups);
+    division.scope = scope;
+    AppendParameters(single, division.scope_parameters);
   }
-  for (auto& [kind, filling] : open) {
-    EndScope(max_bytes, filling, groups);
-    groups.push_back(std::move(filling.group));
+  for (auto& [kind, division] : divisions) {
+    EndScope(max_bytes, division, groups);
+    groups.push_back(std::move(division.group));
   }
   for (auto& [kind, root] : roots) {
     root.root = true;

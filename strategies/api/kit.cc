@@ -11,12 +11,14 @@
 namespace tessera::strategy {
 namespace {
 
+// Returns a sink that sets `text`, which must outlive it.
 TesseraSink SinkOf(std::string* text) {
   return {sizeof(TesseraSink), text, [](void* state, const char* data, size_t size) {
             static_cast<std::string*>(state)->assign(data, size);
           }};
 }
 
+// Passes bytes to a sink of the host.
 void Put(const TesseraSink* sink, absl::string_view bytes) {
   sink->put(sink->state, bytes.data(), bytes.size());
 }
@@ -89,8 +91,8 @@ int32_t PassFunction(const TesseraStrategy* self, const TesseraHost* host, const
 
 const std::string& Request::Text(const std::string& option) const {
   static const std::string* const kNone = new std::string;
-  for (const OptionValue& each : message_.options()) {
-    if (each.key() == option) return each.value();
+  for (const OptionValue& known : message_.options()) {
+    if (known.key() == option) return known.value();
   }
   return *kNone;
 }

@@ -51,6 +51,7 @@ absl::flat_hash_map<int, int> BlocksOfReaders(const GraphProto& graph) {
   return blocks;
 }
 
+// Adds the parameters of a Graph, each with the block that reads it.
 void AddParameters(const GraphProto& graph, ModelInfo& model) {
   const absl::flat_hash_map<int, int> blocks = BlocksOfReaders(graph);
   for (const GraphProto::State& state : graph.states()) {
@@ -73,7 +74,8 @@ int32_t UpdaterOf(const GraphProto::State& state, const GraphProto& graph) {
   return graph.values(state.updated()).producer();
 }
 
-// Adds the optimizer state of the Graph that the parameters lack.
+// Adds optimizer state to the parameters: each state of the Graph that the same operator updates as
+// a parameter of the same shape, unless the parameter has it already.
 void AddOptimizerStates(const GraphProto& graph, ModelInfo& model) {
   absl::flat_hash_map<absl::string_view, ParameterInfo*> by_path;
   for (ParameterInfo& parameter : model.parameters) by_path[parameter.path] = &parameter;
@@ -86,9 +88,9 @@ void AddOptimizerStates(const GraphProto& graph, ModelInfo& model) {
     const int32_t updater = UpdaterOf(state, graph);
     if (state.role() != GraphProto::OPTIMIZER_STATE || updater < 0) continue;
     for (ParameterInfo* const parameter : updated_by[updater]) {
-      const bool known =
-          absl::c_any_of(parameter->optimizer_states,
-                         [&](const OptimizerStateInfo& each) { return each.path == state.path(); });
+      const bool known = absl::c_any_of(
+          parameter->optimizer_states,
+          [&](const OptimizerStateInfo& listed) { return listed.path == state.path(); });
       if (known || !absl::c_equal(state.type().shape(), parameter->type.shape())) continue;
       parameter->optimizer_states.push_back({state.path(), BytesOf(state.type())});
       break;
@@ -99,21 +101,21 @@ void AddOptimizerStates(const GraphProto& graph, ModelInfo& model) {
 // Returns the dimension along which a signature, such as "B, S(0, 128) -> S(0)", splits an input;
 // -1 if it does not.
 int DimensionSplit(absl::string_view signature, int input) {
-  int at = -1;
-  for (absl::string_view part : absl::StrSplit(signature.substr(0, signature.find(" ->")), ", ")) {
-    // The unit of a layout, as the 128 in S(0, 128), is a part too.
-    if (part.empty() || !absl::ascii_isupper(part[0]) || ++at < input) continue;
+  int operand = -1;
+  for (absl::string_view text : absl::StrSplit(signature.substr(0, signature.find(" ->")), ", ")) {
+    // The unit of a layout, as the 128 in S(0, 128), is a text of its own, but no operand.
+    if (text.empty() || !absl::ascii_isupper(text[0]) || ++operand < input) continue;
     int dimension = -1;
-    const bool splits = absl::ConsumePrefix(&part, "S(") &&
-                        absl::SimpleAtoi(part.substr(0, part.find(')')), &dimension);
+    const bool splits = absl::ConsumePrefix(&text, "S(") &&
+                        absl::SimpleAtoi(text.substr(0, text.find(')')), &dimension);
     return splits ? dimension : -1;
   }
   return -1;
 }
 
 // Removes the dimensions that no signature of an operator splits in its input.
-void KeepSplits(const OperatorDescriptions::Operator& description, int input,
-                std::vector<int>& dimensions) {
+void RemoveUnsplit(const OperatorDescriptions::Operator& description, int input,
+                   std::vector<int>& dimensions) {
   absl::flat_hash_set<int> splits;
   for (const std::string& signature : description.signatures()) {
     splits.insert(DimensionSplit(signature, input));
@@ -180,7 +182,7 @@ absl::Status SetSplitDimensions(const GraphProto& graph, const OperatorDescripti
     for (int input = 0; input < op.inputs_size(); ++input) {
       const auto found = by_value.find(op.inputs(input));
       if (found == by_value.end()) continue;
-      KeepSplits(operators.operators(i), input, found->second->split_dimensions);
+      RemoveUnsplit(operators.operators(i), input, found->second->split_dimensions);
     }
   }
   return absl::OkStatus();

@@ -21,7 +21,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kSteps = 3;  // before the checkpoint, and after it
+constexpr int kSteps = 3;  // as many before the checkpoint as after it
 
 // A folder that exists as long as the object.
 class TemporaryFolder {
@@ -55,8 +55,9 @@ struct Leg {
   int steps = kSteps;
 };
 
-absl::StatusOr<std::vector<double>> TrainLeg(const TrainingRun& run, const ContinuedRun& by,
-                                             const Leg& leg, Ranks& ranks) {
+// Trains one leg on this rank, under the Plan of `by`. Returns the losses, by step.
+absl::StatusOr<std::vector<double>> TrainLegOnRank(const TrainingRun& run, const ContinuedRun& by,
+                                                   const Leg& leg, Ranks& ranks) {
   const std::unique_ptr<Backend> backend = run.backend();
   const auto passes = run.plugin_passes ? run.plugin_passes(*backend) : nullptr;
   ASSIGN_OR_RETURN(CompiledRun compiled,
@@ -92,14 +93,14 @@ absl::StatusOr<std::vector<double>> TrainLeg(const TrainingRun& run, const Conti
   return losses;
 }
 
-// Returns the losses, by step, of rank 0.
+// Trains one leg on all ranks of `by`, which are threads. Returns the losses, by step, of rank 0.
 absl::StatusOr<std::vector<double>> RunLeg(const TrainingRun& run, const ContinuedRun& by,
                                            const Leg& leg) {
   std::vector<double> losses;
   const std::vector<absl::Status> statuses =
       comm::RunFake({.ranks = by.ranks}, [&](comm::World& world) -> absl::Status {
         ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
-        const absl::StatusOr<std::vector<double>> own = TrainLeg(run, by, leg, *ranks);
+        const absl::StatusOr<std::vector<double>> own = TrainLegOnRank(run, by, leg, *ranks);
         if (own.ok() && world.rank() == 0) losses = *own;
         if (own.ok()) return world.Leave();
         absl::Status status = own.status();

@@ -13,26 +13,28 @@
 namespace tessera {
 namespace {
 
-// Counts with their names.
+// By what is counted: "calls of all-reduce along data".
 using Counts = std::map<std::string, int64_t>;
 
+// Returns everything in a cost that is exact: calls, and bytes sent, copied and in memory.
 Counts CountsOf(const StepCost& cost) {
   Counts counts;
-  for (const StepCost::Collective& each : cost.collectives()) {
-    std::vector<std::string> axes(each.mesh_axes().begin(), each.mesh_axes().end());
+  for (const StepCost::Collective& collective : cost.collectives()) {
+    std::vector<std::string> axes(collective.mesh_axes().begin(), collective.mesh_axes().end());
     std::sort(axes.begin(), axes.end());
-    const std::string name = absl::StrCat(each.operation(), " along ", absl::StrJoin(axes, ", "));
-    counts[absl::StrCat("calls of ", name)] += each.calls();
-    counts[absl::StrCat("bytes sent by ", name)] += each.bytes();
+    const std::string name =
+        absl::StrCat(collective.operation(), " along ", absl::StrJoin(axes, ", "));
+    counts[absl::StrCat("calls of ", name)] += collective.calls();
+    counts[absl::StrCat("bytes sent by ", name)] += collective.bytes();
   }
-  for (const StepCost::Memory& each : cost.memory()) {
-    counts[absl::StrCat("bytes of memory for ", each.category(),
-                        each.on_host() ? " on the host" : "")] += each.bytes();
+  for (const StepCost::Memory& memory : cost.memory()) {
+    counts[absl::StrCat("bytes of memory for ", memory.category(),
+                        memory.on_host() ? " on the host" : "")] += memory.bytes();
   }
-  for (const StepCost::HostCopies& each : cost.host_copies()) {
-    const std::string where = each.to_host() ? "to the host" : "from the host";
-    counts[absl::StrCat("copies ", where)] += each.calls();
-    counts[absl::StrCat("bytes copied ", where)] += each.bytes();
+  for (const StepCost::HostCopies& copies : cost.host_copies()) {
+    const std::string direction = copies.to_host() ? "to the host" : "from the host";
+    counts[absl::StrCat("copies ", direction)] += copies.calls();
+    counts[absl::StrCat("bytes copied ", direction)] += copies.bytes();
   }
   counts["bytes of memory at the peak"] = cost.peak_bytes();
   return counts;

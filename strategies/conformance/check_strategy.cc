@@ -53,6 +53,7 @@ struct OnOneProcess {
   TrainingResult result;
 };
 
+// Checks a strategy with one set of options on one model.
 class Checker {
  public:
   Checker(const Plugin& plugin, const OptionValues& options, const StrategyChecks& checks,
@@ -78,7 +79,7 @@ class Checker {
     for (const int ranks : checks_.ranks) {
       RETURN_IF_ERROR(CheckRanks(ranks, alone, alone_on_cpu, suits));
     }
-    return a_second_later ? CheckLater() : absl::OkStatus();
+    return a_second_later ? CheckPlanInLaterSeconds() : absl::OkStatus();
   }
 
   const absl::Status& refusal() const { return refusal_; }
@@ -100,10 +101,10 @@ class Checker {
   }
 
   // Returns an error of the strategy on so many ranks.
-  absl::Status Error(int ranks, absl::string_view what) const {
+  absl::Status Error(int ranks, absl::string_view fault) const {
     return absl::InternalError(
         absl::StrCat(plugin_.name(), " [", absl::StrJoin(checks_.options, ","), "], ", model_, ", ",
-                     ranks, ranks == 1 ? " rank: " : " ranks: ", what));
+                     ranks, ranks == 1 ? " rank: " : " ranks: ", fault));
   }
   // Returns the error of a check.
   absl::Status CheckError(int ranks, absl::string_view check, const absl::Status& status) const {
@@ -115,6 +116,9 @@ class Checker {
     checks_.progress(absl::StrCat(model_, ", ", ranks, ranks == 1 ? " rank: " : " ranks: ", what));
   }
 
+  // Runs all checks on so many ranks, unless the strategy refuses the request. `alone` and
+  // `alone_on_cpu` are the results that training must reproduce, with the reference kernels and
+  // with those of the CPU.
   absl::Status CheckRanks(int ranks, const std::vector<OnOneProcess>& alone,
                           const std::vector<OnOneProcess>& alone_on_cpu, bool* suits) {
     ReportProgress(ranks, "planning");
@@ -135,7 +139,7 @@ class Checker {
     if (!limits.ok()) return CheckError(ranks, "memory limits", limits);
     ReportProgress(ranks, "the same training as one process");
     ASSIGN_OR_RETURN(const TrainingResult result,
-                     TrainAs(alone, *planned, ranks, kReferenceTolerance));
+                     TrainAndCompare(alone, *planned, ranks, kReferenceTolerance));
     const absl::Status estimate = CheckEstimate(planned->estimate, planned->of_host);
     if (!estimate.ok()) return Error(ranks, estimate.message());
     RETURN_IF_ERROR(CheckCounted(planned->estimate, result, ranks));
@@ -152,7 +156,7 @@ class Checker {
     }
     run_.backend = [] { return MakeCpuBackend(1); };
     ASSIGN_OR_RETURN(const TrainingResult on_cpu,
-                     TrainAs(alone_on_cpu, *planned, ranks, kCpuTolerance));
+                     TrainAndCompare(alone_on_cpu, *planned, ranks, kCpuTolerance));
     if (ranks != 2) return absl::OkStatus();
     for (const char* backend : {"shm", "tcp"}) {
       ReportProgress(ranks, absl::StrCat("the same bits on processes over ", backend));
@@ -163,8 +167,10 @@ class Checker {
     return CheckCheckpoints(*planned);
   }
 
-  absl::StatusOr<TrainingResult> TrainAs(const std::vector<OnOneProcess>& alone,
-                                         const Planned& planned, int ranks, double tolerance) {
+  // Trains under a Plan, and checks that the result is that of one process. Returns it.
+  absl::StatusOr<TrainingResult> TrainAndCompare(const std::vector<OnOneProcess>& alone,
+                                                 const Planned& planned, int ranks,
+                                                 double tolerance) {
     absl::StatusOr<TrainingResult> result = Train(run_, planned.plan, ranks);
     if (!result.ok()) return CheckError(ranks, "training", result.status());
     const bool lowers = LowersPrecision(planned.plan);
@@ -194,11 +200,11 @@ class Checker {
   // Compares the estimate with what the communicators have counted, and with the memory.
   absl::Status CheckCounted(const StepCost& estimate, const TrainingResult& result, int ranks) {
     comm::Traffic estimated = {};
-    for (const StepCost::Collective& each : estimate.collectives()) {
+    for (const StepCost::Collective& collective : estimate.collectives()) {
       for (size_t i = 0; i < estimated.size(); ++i) {
-        if (OperationName(i) != each.operation()) continue;
-        estimated[i].calls += each.calls();
-        estimated[i].bytes_sent += each.bytes();
+        if (OperationName(i) != collective.operation()) continue;
+        estimated[i].calls += collective.calls();
+        estimated[i].bytes_sent += collective.bytes();
       }
     }
     for (size_t i = 0; i < estimated.size(); ++i) {
@@ -220,7 +226,7 @@ class Checker {
   // Checks that a request that suits the options has the same Plan in an even and in an odd second,
   // one of which is of the other parity than that of its first Plan. Planning that begins in one
   // second and ends in another shows neither, and is repeated a few times.
-  absl::Status CheckLater() {
+  absl::Status CheckPlanInLaterSeconds() {
     if (later_.ranks == 0) return absl::OkStatus();
     ReportProgress(later_.ranks, "the same Plan a second later");
     run_.backend = [] { return MakeReferenceBackend(); };

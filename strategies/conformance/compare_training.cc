@@ -27,6 +27,8 @@ double FactorOf(absl::Span<const double> a, absl::Span<const double> b) {
   return is_multiple ? ab / aa : 0;
 }
 
+// Raises `largest` to the largest relative difference (in the norm) of two tensors with the same
+// path; `when` precedes the path in its description.
 void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
                     Difference& largest) {
   TESSERA_CHECK(a.size() == b.size()) << when;

@@ -37,11 +37,12 @@ absl::Status GatheredTensors::Add(const std::string& path, const Held& held,
   tensor.resize(NumElements(held.global));
   added.resize(tensor.size());
   int64_t differs = -1;
-  held.ForEach([&](int64_t i, int64_t at) {
-    const bool both_nan = std::isnan(tensor[at]) && std::isnan(local[i]);
-    if (added[at] && tensor[at] != local[i] && !both_nan) differs = at;
-    tensor[at] = local[i];
-    added[at] = true;
+  held.ForEach([&](int64_t i, int64_t global_index) {
+    const bool both_nan = std::isnan(tensor[global_index]) && std::isnan(local[i]);
+    if (added[global_index] && tensor[global_index] != local[i] && !both_nan)
+      differs = global_index;
+    tensor[global_index] = local[i];
+    added[global_index] = true;
   });
   if (differs < 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("ranks differ in element ", differs, " of ", path));
@@ -63,10 +64,11 @@ absl::Status ExpectedTensors::Add(const std::string& path, const Held& held,
   const auto found = tensors_.find(path);
   if (found == tensors_.end()) return absl::InternalError(absl::StrCat("there is no ", path));
   absl::Status status;
-  held.ForEach([&](int64_t i, int64_t at) {
-    if (!status.ok() || found->second[at] == local[i]) return;
-    status = absl::InternalError(absl::StrCat("element ", at, " of ", path, " is ", local[i],
-                                              ", and ", found->second[at], " was expected"));
+  held.ForEach([&](int64_t i, int64_t global_index) {
+    if (!status.ok() || found->second[global_index] == local[i]) return;
+    status =
+        absl::InternalError(absl::StrCat("element ", global_index, " of ", path, " is ", local[i],
+                                         ", and ", found->second[global_index], " was expected"));
   });
   return status;
 }

@@ -32,19 +32,19 @@ struct Held {
 
   int64_t buffer_elements() const { return flat ? range.size() : NumElements(padded); }
 
-  // Calls visit(i, at) for each element: its index in the buffer and in the global tensor.
+  // Calls visit(buffer_index, global_index) for each element that the rank holds.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     const Strides in_global = RowMajorStrides(global), in_padded = RowMajorStrides(padded);
     for (int64_t i = range.begin; i < range.end; ++i) {
-      int64_t rest = i, at = 0, local = 0;
+      int64_t rest = i, global_index = 0, local_index = 0;
       for (size_t d = global.size(); d-- > 0;) {
         const int64_t index = rest % box.extent[d];
-        at += (box.start[d] + index) * in_global[d];
-        local += index * in_padded[d];
+        global_index += (box.start[d] + index) * in_global[d];
+        local_index += index * in_padded[d];
         rest /= box.extent[d];
       }
-      visit(flat ? i - range.begin : local, at);
+      visit(flat ? i - range.begin : local_index, global_index);
     }
   }
 };

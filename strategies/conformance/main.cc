@@ -81,7 +81,7 @@ struct CommandLine {
   StrategyChecks checks;
 };
 
-absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
   CommandLine line;
   for (const std::string& argument : arguments) {
     const std::pair<std::string, std::string> halves =
@@ -175,7 +175,7 @@ absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
   ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
   const OptionsOfStrategy strategy(&plugin, models.front());
   const OptionSets found = PairwiseSets(options, [&](const OptionSet& set) {
-    return !absl::c_all_of(ranks, [&](int each) { return strategy.Refuses(set, each); });
+    return !absl::c_all_of(ranks, [&](int number) { return strategy.Refuses(set, number); });
   });
   std::vector<CheckedSet> sets;
   for (const OptionSet& set : found.sets) {
@@ -184,8 +184,8 @@ absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
     if (i > 0 && models.size() > 2) {
       sets.back().models = {models[i % (models.size() - 1)], models.back()};
       std::vector<int> accepted;
-      for (const int each : ranks) {
-        if (!strategy.Refuses(set, each)) accepted.push_back(each);
+      for (const int number : ranks) {
+        if (!strategy.Refuses(set, number)) accepted.push_back(number);
       }
       sets.back().ranks = SomeRanks(accepted, i);
     }
@@ -203,11 +203,11 @@ absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
   const std::vector<int>& ranks = line.checks.ranks;
   ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
   const OptionsOfStrategy strategy(&plugin, models.front());
-  std::vector<OptionSet> all = AllSets(options);
-  if (line.product < all.size()) absl::c_shuffle(all, std::mt19937(1));
+  std::vector<OptionSet> combinations = AllSets(options);
+  if (line.product < combinations.size()) absl::c_shuffle(combinations, std::mt19937(1));
   std::vector<CheckedSet> sets;
   size_t looked_at = 0;
-  for (const OptionSet& set : all) {
+  for (const OptionSet& set : combinations) {
     if (sets.size() == line.product) break;
     ++looked_at;
     // Consecutive sets use different models and numbers of ranks.
@@ -220,10 +220,12 @@ absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
     }
   }
   absl::PrintF("%-8s refuses %d of %d combinations, of %d in all\n", plugin.name(),
-               looked_at - sets.size(), looked_at, all.size());
+               looked_at - sets.size(), looked_at, combinations.size());
   return sets;
 }
 
+// Returns the sets of options that the command line requests: those that it lists, pairwise and
+// product.
 absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const CommandLine& line) {
   std::vector<CheckedSet> sets;
   for (const std::string& options : line.option_sets) {
@@ -242,8 +244,9 @@ absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const 
   return sets;
 }
 
-// Returns whether the options suit a model.
-absl::StatusOr<bool> Check(const Plugin& plugin, const CheckedSet& set, StrategyChecks checks) {
+// Checks one set of options and prints the result. Returns whether they suit one of the models.
+absl::StatusOr<bool> CheckAndPrint(const Plugin& plugin, const CheckedSet& set,
+                                   StrategyChecks checks) {
   const auto begin = std::chrono::steady_clock::now();
   checks.options = absl::StrSplit(set.options, ',', absl::SkipEmpty());
   checks.models = set.models;
@@ -261,13 +264,13 @@ absl::StatusOr<bool> Check(const Plugin& plugin, const CheckedSet& set, Strategy
 }
 
 absl::Status Run(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const CommandLine line, Parse(arguments));
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
   ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(line.strategy));
   ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
   ASSIGN_OR_RETURN(const std::vector<CheckedSet> sets, SetsToCheck(plugin, line));
   size_t passed = 0;
   for (const CheckedSet& set : sets) {
-    ASSIGN_OR_RETURN(const bool suits, Check(plugin, set, line.checks));
+    ASSIGN_OR_RETURN(const bool suits, CheckAndPrint(plugin, set, line.checks));
     if (suits) ++passed;
   }
   absl::PrintF("%-8s %d of %d sets of options passed, and the others were refused\n", plugin.name(),

@@ -38,6 +38,7 @@ std::string Setting(const std::vector<TriedOption>& options, size_t option, size
   return absl::StrCat(options[option].name, "=", options[option].values[value]);
 }
 
+// Returns the settings of a row, without those that are the defaults.
 OptionSet SetOf(const std::vector<TriedOption>& options, const Row& row) {
   OptionSet set;
   for (size_t i = 0; i < row.size(); ++i) {
@@ -70,31 +71,36 @@ std::set<Pair> AllPairs(const std::vector<TriedOption>& options) {
   return pairs;
 }
 
-size_t CountIn(const std::set<Pair>& pairs, const std::set<Pair>& among) {
+// Returns how many of `pairs` are `among` others.
+size_t CountAmong(const std::set<Pair>& pairs, const std::set<Pair>& among) {
   return absl::c_count_if(pairs, [&](const Pair& pair) { return among.count(pair) > 0; });
 }
 
+// Finds sets in which every pair of values occurs that the strategy accepts. It is greedy: for a
+// pair that no set has yet, it adds the candidate that covers the most such pairs.
 class PairwiseSearch {
  public:
   PairwiseSearch(const std::vector<TriedOption>& options, const AcceptsOptions& accepts)
       : options_(options), accepts_(accepts), uncovered_(AllPairs(options)) {}
 
   OptionSets Run() {
-    Use(Row(options_.size(), 0));
+    AddSet(Row(options_.size(), 0));
     while (!uncovered_.empty()) {
       const Pair pair = *uncovered_.begin();
-      if (!CoverBest(pair)) Refuse(pair);
+      if (!AddBestSetWith(pair)) AddRefused(pair);
     }
     return std::move(result_);
   }
 
  private:
-  void Use(const Row& row) {
+  // Adds a set, which covers its pairs.
+  void AddSet(const Row& row) {
     result_.sets.push_back(SetOf(options_, row));
     for (const Pair& pair : PairsOf(row)) uncovered_.erase(pair);
   }
 
-  void Refuse(const Pair& pair) {
+  // Records a pair as refused.
+  void AddRefused(const Pair& pair) {
     std::string text = Setting(options_, pair.first, pair.first_value);
     if (pair.second != pair.first) {
       absl::StrAppend(&text, ",", Setting(options_, pair.second, pair.second_value));
@@ -105,7 +111,7 @@ class PairwiseSearch {
 
   // Adds the accepted candidate with this pair that covers the most pairs. Returns whether there is
   // one.
-  bool CoverBest(const Pair& pair) {
+  bool AddBestSetWith(const Pair& pair) {
     std::vector<std::pair<size_t, Row>> candidates;  // with the number of pairs that they cover
     for (int i = 0; i < kCandidates; ++i) {
       Row row(options_.size(), 0);
@@ -115,13 +121,13 @@ class PairwiseSearch {
       }
       row[pair.first] = pair.first_value;
       row[pair.second] = pair.second_value;
-      candidates.emplace_back(CountIn(PairsOf(row), uncovered_), std::move(row));
+      candidates.emplace_back(CountAmong(PairsOf(row), uncovered_), std::move(row));
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     for (const auto& [covers, row] : candidates) {
       if (!Accepts(row)) continue;
-      Use(row);
+      AddSet(row);
       return true;
     }
     return false;

@@ -9,20 +9,20 @@
 namespace tessera {
 
 RankEnvironmentGuard::RankEnvironmentGuard(int rank, int ranks) {
-  const std::string of_rank = absl::StrCat(rank), number = absl::StrCat(ranks);
+  const std::string rank_text = absl::StrCat(rank), ranks_text = absl::StrCat(ranks);
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::string>>{
-           {"RANK", of_rank},
-           {"LOCAL_RANK", of_rank},
-           {"WORLD_SIZE", number},
-           {"LOCAL_WORLD_SIZE", number},
-           {"SLURM_PROCID", of_rank},
-           {"SLURM_LOCALID", of_rank},
-           {"SLURM_NTASKS", number},
-           {"OMPI_COMM_WORLD_RANK", of_rank},
-           {"OMPI_COMM_WORLD_LOCAL_RANK", of_rank},
-           {"OMPI_COMM_WORLD_SIZE", number},
-           {"PMI_RANK", of_rank},
-           {"PMI_SIZE", number}}) {
+           {"RANK", rank_text},
+           {"LOCAL_RANK", rank_text},
+           {"WORLD_SIZE", ranks_text},
+           {"LOCAL_WORLD_SIZE", ranks_text},
+           {"SLURM_PROCID", rank_text},
+           {"SLURM_LOCALID", rank_text},
+           {"SLURM_NTASKS", ranks_text},
+           {"OMPI_COMM_WORLD_RANK", rank_text},
+           {"OMPI_COMM_WORLD_LOCAL_RANK", rank_text},
+           {"OMPI_COMM_WORLD_SIZE", ranks_text},
+           {"PMI_RANK", rank_text},
+           {"PMI_SIZE", ranks_text}}) {
     const char* const before = getenv(name);
     before_[name] = before == nullptr ? std::nullopt : std::make_optional<std::string>(before);
     setenv(name, value.c_str(), 1);

@@ -50,10 +50,12 @@ std::vector<double> BatchOf(const TrainingRun& run, const std::string& input, in
   return values;
 }
 
+// One rank of a training run, which is a thread or a process.
 class Rank {
  public:
   Rank(const TrainingRun& run, comm::World& world) : run_(run), world_(world) {}
 
+  // Makes the engine and initialises the states. All ranks must call it.
   absl::Status Prepare(CompiledRun compiled) {
     backend_ = run_.backend();
     const Mesh mesh = compiled.FindProgram(kTrain)->mesh;
@@ -69,6 +71,7 @@ class Rank {
     return engine_->Run(kInitialise);
   }
 
+  // Runs a training step, checks its traffic, and adds its outputs to `outputs`.
   absl::Status Step(int step, TensorSink& outputs) {
     RETURN_IF_ERROR(SetInputs(*engine_, kTrain, step));
     const comm::Traffic before =
@@ -109,6 +112,7 @@ class Rank {
                                 [&](Engine& engine) { return SetInputs(engine, kTrain, step); });
   }
 
+  // Adds this rank's elements of all states to `states`.
   absl::Status GatherStates(TensorSink& states) {
     for (const ProgramState& state : program().states) {
       const Held held = HeldOf(program(), state.updated, world_.rank());
@@ -145,7 +149,7 @@ class Rank {
     for (const Instruction& instruction : program().instructions) {
       if (!program().Communicates(instruction)) continue;
       const CollectiveRequest& request = program().collectives[instruction.collective];
-      ASSIGN_OR_RETURN(const int group, collectives_->GroupAlong(request.mesh_axes));
+      ASSIGN_OR_RETURN(const int group, collectives_->FindOrCreateGroup(request.mesh_axes));
       const int ranks = collectives_->SizeOf(group);
       const CollectiveCall call = {request.operation, request.dtype,
                                    request.reduction, {},
@@ -170,9 +174,9 @@ class Rank {
 
   // Adds the outputs of the last run of a Program. Their names follow `prefix`.
   absl::Status AddOutputs(const char* name, const std::string& prefix, TensorSink& sink) {
-    const Program& of = *engine_->run().FindProgram(name);
-    for (const NamedValue& output : of.outputs) {
-      const Held held = HeldOf(of, output.value, world_.rank());
+    const Program& program = *engine_->run().FindProgram(name);
+    for (const NamedValue& output : program.outputs) {
+      const Held held = HeldOf(program, output.value, world_.rank());
       std::vector<double> local(held.buffer_elements());
       RETURN_IF_ERROR(engine_->ReadOutput(name, output.name, absl::MakeSpan(local)));
       RETURN_IF_ERROR(sink.Add(absl::StrCat(prefix, output.name), held, local));
@@ -182,16 +186,16 @@ class Rank {
 
   // Sets the inputs of "train" or "evaluate".
   absl::Status SetInputs(Engine& engine, const char* name, int step) {
-    const auto graph = absl::c_find_if(engine_->run().graphs,
-                                       [&](const Graph& each) { return each.name() == name; });
-    const Program& of = *engine_->run().FindProgram(name);
+    const auto graph = absl::c_find_if(
+        engine_->run().graphs, [&](const Graph& recorded) { return recorded.name() == name; });
+    const Program& program = *engine_->run().FindProgram(name);
     for (const GraphInput& input : graph->inputs()) {
       if (input.batch_dim == kNone) continue;
       const std::string& path = graph->value(input.value).path;
       const std::vector<double> global = BatchOf(run_, input.origin, step);
-      const Held held = HeldOf(of, of.FindInput(path), world_.rank());
+      const Held held = HeldOf(program, program.FindInput(path), world_.rank());
       std::vector<double> local(held.buffer_elements());
-      held.ForEach([&](int64_t i, int64_t at) { local[i] = global[at]; });
+      held.ForEach([&](int64_t i, int64_t element) { local[i] = global[element]; });
       RETURN_IF_ERROR(engine.SetInput(name, path, local));
     }
     if (graph->name() != kTrain) return absl::OkStatus();
@@ -233,6 +237,7 @@ absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, co
   return compiled;
 }
 
+// Raises the result's traffic and memory to those of a rank, if they are larger there.
 void AddTraffic(const Rank& rank, Mutex& mutex, TrainingResult& result) {
   MutexLock lock(&mutex);
   result.peak_bytes = rank.peak_bytes();

@@ -1,4 +1,7 @@
 // Data parallel: each rank has all parameters and a shard of the batch.
+#include <algorithm>
+#include <set>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "strategies/api/kit.h"
@@ -6,23 +9,23 @@
 namespace tessera::strategy {
 namespace {
 
-// Makes every rank compute the gradients of embeddings from the rows of all ranks. If such a
-// gradient is added to that of a head with the same table, the head's gradient is reduced first, as
-// soon as it is computed.
-absl::Status GatherEmbeddings(const RunGraphs& graphs, PlanBuilder& plan) {
+// Chooses "data: B" for the operators that compute gradients of embeddings and for the additions
+// that read them: each rank computes the full gradient, from the rows of all ranks, which are
+// gathered first. A head's gradient to which it is added is then reduced once it is computed.
+absl::Status ReplicateEmbeddingGradients(const RunGraphs& graphs, PlanBuilder& plan) {
+  std::set<std::string> paths;  // a Plan must not have two choices for one path
   for (const GraphProto& graph : graphs.graphs()) {
+    std::set<int> gradients;
     for (const GraphProto::Op& op : graph.ops()) {
-      if (op.kind() != "embedding_grad") continue;
-      plan.Compute(op.path(), "data: B");
-      for (const GraphProto::Op& user : graph.ops()) {
-        if (user.kind() != "add" || user.phase() != GraphProto::BACKWARD) continue;
-        for (const int input : user.inputs()) {
-          if (input == op.outputs(0)) plan.Compute(user.path(), "data: B");
-        }
-      }
+      const bool reads = std::any_of(op.inputs().begin(), op.inputs().end(),
+                                     [&](int input) { return gradients.count(input) > 0; });
+      const bool adds = reads && op.kind() == "add" && op.phase() == GraphProto::BACKWARD;
+      if (op.kind() == "embedding_grad") gradients.insert(op.outputs(0));
+      if (op.kind() == "embedding_grad" || adds) paths.insert(op.path());
     }
   }
-  if (plan.stage().compute_size() > 0) return absl::OkStatus();
+  for (const std::string& path : paths) plan.Compute(path, "data: B");
+  if (!paths.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "embedding=gathered: the model has no embedding that is trained; embedding=reduced would do");
 }
@@ -41,10 +44,10 @@ class Ddp : public Strategy {
             "embedding=gathered would reduce a tied head's gradient in every micro-batch: it needs "
             "micro_batches=1");
       }
-      RETURN_IF_ERROR(GatherEmbeddings(graphs, plan));
+      RETURN_IF_ERROR(ReplicateEmbeddingGradients(graphs, plan));
     }
-    if (const double cap = request.Mebibytes("bucket"), first = request.Mebibytes("first_bucket");
-        cap > 0) {
+    const double cap = request.Mebibytes("bucket"), first = request.Mebibytes("first_bucket");
+    if (cap > 0) {
       auto& buckets = *plan.stage().add_pass()->mutable_bucket_gradients();
       buckets.set_cap_mib(cap);
       buckets.set_first_mib(first > 0 ? first : cap);

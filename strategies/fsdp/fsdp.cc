@@ -31,8 +31,8 @@ absl::StatusOr<std::vector<FlatGroup>> UnitsOf(const Request& request, const Mod
     return absl::InvalidArgumentError(
         "units=size and unit=... belong together, such as units=size,unit=100MiB");
   }
-  const auto scope_of = [&](const ParameterInfo& each) {
-    return pattern.empty() ? model.BlockOf(each) : ScopeThatMatches(pattern, each.path);
+  const auto scope_of = [&](const ParameterInfo& parameter) {
+    return pattern.empty() ? model.BlockOf(parameter) : ScopeThatMatches(pattern, parameter.path);
   };
   std::vector<FlatGroup> groups = DivideIntoGroups(model, scope_of, max_bytes);
   if (pattern.empty() || (!groups.empty() && !groups.front().root)) return groups;
@@ -47,6 +47,8 @@ struct Reshard {
   int64_t ranks = 0;  // above 0: each group of so many ranks keeps one copy
 };
 
+// Returns what the options say about units after forward; InvalidArgument if `reshard` is none of
+// yes, no and a number of ranks that divides those of a replica.
 absl::StatusOr<Reshard> ReshardOf(const Request& request) {
   Reshard reshard;
   const std::string& text = request.Text("reshard");
@@ -64,6 +66,7 @@ absl::StatusOr<Reshard> ReshardOf(const Request& request) {
   return reshard;
 }
 
+// Adds a unit to the Plan as a flat group over the shard axis (and the node axis).
 absl::Status AddGroup(const Request& request, const Reshard& reshard, const FlatGroup& unit,
                       PlanBuilder& plan) {
   // The ranks of a node hold the result of a gather over the shards, so the node is the outer

@@ -103,7 +103,7 @@ bool IsExported(const GElf_Sym& symbol) {
 }
 
 // Returns whether the symbols of a section include that of a plugin.
-bool HasSymbol(Elf* elf, Elf_Scn* section, const GElf_Shdr& header) {
+bool HasStrategySymbol(Elf* elf, Elf_Scn* section, const GElf_Shdr& header) {
   Elf_Data* const symbols = elf_getdata(section, nullptr);
   Elf_Scn* const string_section = elf_getscn(elf, header.sh_link);
   Elf_Data* const strings =
@@ -116,12 +116,12 @@ bool HasSymbol(Elf* elf, Elf_Scn* section, const GElf_Shdr& header) {
   return false;
 }
 
-// A library has one section of such symbols.
-bool ExportsSymbol(Elf* elf) {
+// Returns whether a library exports the symbol of a plugin. It has one section of dynamic symbols.
+bool ExportsStrategySymbol(Elf* elf) {
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr) return false;
-    if (header.sh_type == SHT_DYNSYM) return HasSymbol(elf, section, header);
+    if (header.sh_type == SHT_DYNSYM) return HasStrategySymbol(elf, section, header);
   }
   return false;
 }
@@ -130,20 +130,22 @@ bool ExportsSymbol(Elf* elf) {
 std::optional<InterfaceVersion> VersionIn(Elf_Data* notes) {
   const absl::string_view wanted(TESSERA_STRATEGY_NOTE_NAME, sizeof(TESSERA_STRATEGY_NOTE_NAME));
   GElf_Nhdr note;
-  size_t name_at = 0, value_at = 0;
-  for (size_t at = 0; (at = gelf_getnote(notes, at, &note, &name_at, &value_at)) > 0;) {
+  size_t name_offset = 0, value_offset = 0;
+  for (size_t offset = 0;
+       (offset = gelf_getnote(notes, offset, &note, &name_offset, &value_offset)) > 0;) {
     const char* const bytes = static_cast<const char*>(notes->d_buf);
     InterfaceVersion version;
     if (note.n_type != TESSERA_STRATEGY_NOTE_TYPE || note.n_descsz != sizeof(version) ||
-        absl::string_view(bytes + name_at, note.n_namesz) != wanted) {
+        absl::string_view(bytes + name_offset, note.n_namesz) != wanted) {
       continue;
     }
-    std::memcpy(&version, bytes + value_at, sizeof(version));
+    std::memcpy(&version, bytes + value_offset, sizeof(version));
     return version;
   }
   return std::nullopt;
 }
 
+// Returns the version of the interface that a library was built with; nullopt without its note.
 std::optional<InterfaceVersion> VersionOf(Elf* elf) {
   size_t segments = 0;
   if (elf_getphdrnum(elf, &segments) != 0) return std::nullopt;
@@ -162,12 +164,13 @@ std::optional<InterfaceVersion> VersionOf(Elf* elf) {
   return std::nullopt;
 }
 
+// Checks, without loading it, that a file is a plugin for this machine and version.
 absl::Status InspectElf(int file, const std::string& path) {
   RETURN_IF_ERROR(CheckHeader(file, path));
   if (elf_version(EV_CURRENT) == EV_NONE) return CannotLoad(path, "libelf is too old");
   const ElfPointer elf(elf_begin(file, ELF_C_READ, nullptr));
   if (elf_kind(elf.get()) != ELF_K_ELF) return CannotLoad(path, "it is no library");
-  if (!ExportsSymbol(elf.get())) {
+  if (!ExportsStrategySymbol(elf.get())) {
     return MalformedPlugin(path, absl::StrCat("it does not export `", TESSERA_STRATEGY_SYMBOL,
                                               "`: strategies/api/strategy.h says what a plugin "
                                               "has"));

@@ -27,10 +27,10 @@ constexpr std::chrono::milliseconds kPoll{50};
 // message.
 constexpr char kProgress = 'p', kLog = 'l', kResult = 'r', kError = 'e';
 
-// Sends what a plugin reports to the host's process.
-class ToParent : public PluginListener {
+// Sends what a plugin reports, in its own process, to the host's process.
+class ParentListener : public PluginListener {
  public:
-  explicit ToParent(ChildProcess::Parent* parent) : parent_(*parent) {}
+  explicit ParentListener(ChildProcess::Parent* parent) : parent_(*parent) {}
 
   void Report(const strategy::Progress& progress) override {
     parent_.Send(kProgress, progress.SerializeAsString());
@@ -53,7 +53,7 @@ class ToParent : public PluginListener {
 absl::StatusOr<std::string> LimitedCall::Run(const Plugin& plugin, const PluginFunction& function,
                                              const std::string& request) {
   const auto body = [&](ChildProcess::Parent& parent) {
-    ToParent listener(&parent);
+    ParentListener listener(&parent);
     PluginCall call(context_, options_.record, &listener);
     const auto result = call.Run(plugin, function.function, request);
     std::fflush(stdout);
@@ -62,17 +62,17 @@ absl::StatusOr<std::string> LimitedCall::Run(const Plugin& plugin, const PluginF
   // A new thread starts the process, because it has no OpenMP team yet: that of this thread would
   // lack its other threads there, and wait for them. The process ends with the thread.
   std::promise<absl::StatusOr<std::unique_ptr<ChildProcess>>> started;
-  std::promise<void> over;
+  std::promise<void> call_ended;
   std::thread starter([&] {
     started.set_value(ChildProcess::Start(body));
-    over.get_future().wait();
+    call_ended.get_future().wait();
   });
   absl::StatusOr<std::unique_ptr<ChildProcess>> process = started.get_future().get();
   // Its code may be ResourceExhausted, which would mean that no Plan fits in memory.
   absl::StatusOr<std::string> result = absl::UnavailableError(absl::StrCat(
       "strategy ", plugin.name(), ": ", function.name, ": ", process.status().message()));
   if (process.ok()) result = Wait(plugin, function, **process);
-  over.set_value();
+  call_ended.set_value();
   starter.join();
   return result;
 }
@@ -88,12 +88,12 @@ absl::StatusOr<std::string> LimitedCall::Wait(const Plugin& plugin, const Plugin
       end = Clock::now() + options_.grace;
     }
     ChildProcess::Message message;
-    const bool over = was_stopped_ && Clock::now() >= end;
-    if (over) process.End();  // what it has sent so far is still read
+    const bool grace_is_over = was_stopped_ && Clock::now() >= end;
+    if (grace_is_over) process.End();  // what it has sent so far is still read
     const auto event = process.Receive(std::min(end, Clock::now() + kPoll), &message);
     if (event == ChildProcess::Event::kMessage) {
-      if (auto result = Take(plugin, message)) return *std::move(result);
-    } else if (over) {
+      if (auto result = HandleMessage(plugin, message)) return *std::move(result);
+    } else if (grace_is_over) {
       return absl::CancelledError("");
     } else if (event == ChildProcess::Event::kEnd) {
       return absl::InternalError(absl::StrCat("strategy ", plugin.name(), ": ", function.name,
@@ -102,8 +102,8 @@ absl::StatusOr<std::string> LimitedCall::Wait(const Plugin& plugin, const Plugin
   }
 }
 
-std::optional<absl::StatusOr<std::string>> LimitedCall::Take(const Plugin& plugin,
-                                                             const ChildProcess::Message& message) {
+std::optional<absl::StatusOr<std::string>> LimitedCall::HandleMessage(
+    const Plugin& plugin, const ChildProcess::Message& message) {
   using Result = absl::StatusOr<std::string>;
   if (message.kind == kResult) return Result(message.bytes);
   if (message.kind == kError && !message.bytes.empty() && message.bytes[0] != 0) {

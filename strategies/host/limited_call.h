@@ -53,8 +53,8 @@ class LimitedCall {
   absl::StatusOr<std::string> Wait(const Plugin& plugin, const PluginFunction& function,
                                    ChildProcess& process);
   // Handles a message of the process. Returns the result of the function if it is one.
-  std::optional<absl::StatusOr<std::string>> Take(const Plugin& plugin,
-                                                  const ChildProcess::Message& message);
+  std::optional<absl::StatusOr<std::string>> HandleMessage(const Plugin& plugin,
+                                                           const ChildProcess::Message& message);
   void Log(const Plugin& plugin, const std::string& text) const;
 
   const std::shared_ptr<const PlanningContext> context_;

@@ -89,8 +89,9 @@ bool IsAtMost(const PluginOption& option, const std::string& a, const std::strin
   return absl::SimpleAtoi(a, &x) && absl::SimpleAtoi(b, &y) && x <= y;
 }
 
-// Returns the value in the form that plugins receive.
-absl::StatusOr<std::string> ValueOf(const PluginOption& option, const std::string& text) {
+// Returns the value of an option in the form that plugins receive; InvalidArgument if it is not of
+// the option's type or outside of its range.
+absl::StatusOr<std::string> ValueInRange(const PluginOption& option, const std::string& text) {
   ASSIGN_OR_RETURN(std::string value, ValueOfType(option, text));
   if (!option.minimum.empty()) {
     ASSIGN_OR_RETURN(const std::string minimum, ValueOfType(option, option.minimum));
@@ -154,7 +155,7 @@ std::string DefaultOfType(const std::string& type) {
 }
 
 absl::Status CheckDefault(const PluginOption& option) {
-  return ValueOf(option, option.default_value).status();
+  return ValueInRange(option, option.default_value).status();
 }
 
 absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
@@ -170,7 +171,7 @@ absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
                                                      "' has no value: write ", parts.first,
                                                      "=..., ", Expected(*option)));
     }
-    ASSIGN_OR_RETURN(std::string value, ValueOf(*option, parts.second));
+    ASSIGN_OR_RETURN(std::string value, ValueInRange(*option, parts.second));
     if (!values.emplace(parts.first, std::move(value)).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("strategy option ", parts.first, " is set twice"));
@@ -178,7 +179,7 @@ absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
   }
   for (const PluginOption& option : plugin.options()) {
     if (values.count(option.name) > 0) continue;
-    ASSIGN_OR_RETURN(values[option.name], ValueOf(option, option.default_value));
+    ASSIGN_OR_RETURN(values[option.name], ValueInRange(option, option.default_value));
   }
   return values;
 }

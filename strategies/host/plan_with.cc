@@ -52,9 +52,9 @@ absl::Status CheckTimes(const StepCost& cost) {
     times.emplace_back(absl::StrCat("seconds of '", OneLine(time.category()), "'"), time.seconds());
   }
   for (const StepCost::Collective& collective : cost.collectives()) {
-    const std::string of = absl::StrCat(" of '", OneLine(collective.operation()), "'");
-    times.emplace_back("seconds" + of, collective.seconds());
-    times.emplace_back("exposed_seconds" + of, collective.exposed_seconds());
+    const std::string of_operation = absl::StrCat(" of '", OneLine(collective.operation()), "'");
+    times.emplace_back("seconds" + of_operation, collective.seconds());
+    times.emplace_back("exposed_seconds" + of_operation, collective.exposed_seconds());
   }
   for (const auto& [name, seconds] : times) {
     if (std::isfinite(seconds) && seconds >= 0) continue;
@@ -108,9 +108,9 @@ absl::StatusOr<Plan> ReadPlanOf(const Plugin& plugin, const strategy::PlanReques
                                                    bytes.size(), " bytes that are no Plan"));
   }
   plan.clear_kernels();  // they are the host's choice
-  const auto error = [&](const absl::Status& status, absl::string_view what) {
+  const auto error = [&](const absl::Status& status, absl::string_view prefix) {
     return absl::Status(status.code(),
-                        absl::StrCat("strategy ", plugin.name(), ": ", what, status.message()));
+                        absl::StrCat("strategy ", plugin.name(), ": ", prefix, status.message()));
   };
   const absl::Status fits = CheckPlanForm(plan);
   if (!fits.ok()) return error(fits, "its Plan cannot be run: ");

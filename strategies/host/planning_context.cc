@@ -32,6 +32,7 @@
 namespace tessera {
 namespace {
 
+// Returns the kind, the cost and the signatures of an op.
 strategy::OperatorDescriptions::Operator DescriptionOf(const Graph& graph, const Op& op) {
   const std::vector<TensorType> inputs = graph.TypesOf(op.inputs);
   const std::vector<TensorType> outputs = graph.TypesOf(op.outputs);
@@ -104,10 +105,10 @@ absl::StatusOr<strategy::OperatorDescriptions> PlanningContext::Describe(
     const strategy::DescribeOperators& request) const {
   ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
   absl::flat_hash_set<std::string> missing(request.paths().begin(), request.paths().end());
-  const bool all = missing.empty();
+  const bool wants_all = missing.empty();
   strategy::OperatorDescriptions descriptions;
   for (const Op& op : graph->ops()) {
-    if (!all && missing.erase(op.path) == 0) continue;
+    if (!wants_all && missing.erase(op.path) == 0) continue;
     *descriptions.add_operators() = DescriptionOf(*graph, op);
   }
   if (missing.empty()) return descriptions;
@@ -140,9 +141,9 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const Op& op = *found->second;
     ASSIGN_OR_RETURN(const std::vector<TensorType> types,
                      LocalTypes(*graph, op, use.signature(), mesh));
-    const absl::Span<const TensorType> all = types;
-    const OpCost cost =
-        op.kind->Cost({all.first(op.inputs.size()), all.subspan(op.inputs.size()), op.attributes});
+    const absl::Span<const TensorType> operands = types;  // inputs, then outputs
+    const OpCost cost = op.kind->Cost(
+        {operands.first(op.inputs.size()), operands.subspan(op.inputs.size()), op.attributes});
     const DType dtype = types.empty() ? DType::kF32 : types.front().dtype;
     prices.add_seconds(op.kind->is_view() ? 0 : ComputationSeconds(cost, dtype, for_.cluster));
   }
@@ -214,12 +215,12 @@ StepCost PlanningContext::Estimate(const CompiledRun& run) const {
 strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& request) const {
   strategy::LoweredPlans lowered;
   for (const Plan& plan : request.plans()) {
-    strategy::LoweredPlans::Lowered& each = *lowered.add_plans();
+    strategy::LoweredPlans::Lowered& result = *lowered.add_plans();
     absl::StatusOr<StepCost> cost = Lower(plan);
     if (cost.ok()) {
-      *each.mutable_cost() = *std::move(cost);
+      *result.mutable_cost() = *std::move(cost);
     } else {
-      each.set_error(std::string(cost.status().message()));
+      result.set_error(std::string(cost.status().message()));
     }
   }
   return lowered;

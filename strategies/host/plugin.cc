@@ -49,6 +49,7 @@ absl::StatusOr<std::string> TextOf(const char* text, absl::string_view what,
                                             kMaxTextBytes, " characters"));
 }
 
+// Reads a name of the plugin: a text of lower case letters, digits and underscores.
 absl::StatusOr<std::string> NameOf(const char* text, absl::string_view what,
                                    const std::string& path) {
   absl::StatusOr<std::string> name = TextOf(text, what, path);
@@ -64,6 +65,7 @@ absl::StatusOr<std::string> TextOr(const char* text, absl::string_view default_t
   return text == nullptr ? std::string(default_text) : TextOf(text, what, path);
 }
 
+// Reads an option's description, and checks its type and default.
 absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::string& path) {
   if (option == nullptr ||
       (option->struct_size != 0 && option->struct_size < kFirstVersionOptionSize)) {
@@ -83,6 +85,8 @@ absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::st
   return read;
 }
 
+// Checks that the interface's version and the size of the table are those of a plugin that this
+// host can call.
 absl::Status CheckVersion(const TesseraStrategy& table, const std::string& path) {
   const size_t size = table.struct_size == 0 ? kFirstVersionSize : table.struct_size;
   // The version comes first in every major version, so it can be read before anything else.
@@ -101,6 +105,7 @@ absl::Status CheckVersion(const TesseraStrategy& table, const std::string& path)
                          kFirstVersionSize));
 }
 
+// Returns the dynamic loader's last error, in one line.
 std::string LoaderError() {
   const char* const error = dlerror();
   return error == nullptr ? "no reason is known" : absl::StrReplaceAll(error, {{"\n", " "}});

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kMaxResultBytes = size_t{1} << 30;
 constexpr size_t kMaxMessageBytes = 2000;
 
+// Passes a result, or the message of an error, to a plugin's sink. Returns the code of the status.
 int32_t PutResult(const absl::StatusOr<std::string>& result, const TesseraSink* sink) {
   const absl::string_view text =
       result.ok() ? absl::string_view(*result) : result.status().message();
@@ -33,14 +34,16 @@ std::string Bytes(const char* data, size_t size) {
   return data == nullptr ? std::string() : std::string(data, size);
 }
 
+// A service in the form of the C interface.
 template <PluginCall::Service service>
 int32_t ServiceFunction(const TesseraHost* host, TesseraContext* context, const char* request,
                         size_t size, const TesseraSink* sink) {
   return PutResult(CallOf(host).Serve(context, Bytes(request, size), service), sink);
 }
 
+// Parses a request of the plugin.
 template <typename Message>
-absl::StatusOr<Message> Read(const std::string& bytes) {
+absl::StatusOr<Message> ParseRequest(const std::string& bytes) {
   Message message;
   if (message.ParseFromString(bytes)) return message;
   return absl::InvalidArgumentError(
@@ -54,7 +57,7 @@ absl::StatusOr<std::string> GraphsService(const PlanningContext& context, const 
 absl::StatusOr<std::string> DescribeService(const PlanningContext& context,
                                             const std::string& request) {
   ASSIGN_OR_RETURN(const strategy::DescribeOperators message,
-                   Read<strategy::DescribeOperators>(request));
+                   ParseRequest<strategy::DescribeOperators>(request));
   ASSIGN_OR_RETURN(const strategy::OperatorDescriptions result, context.Describe(message));
   return result.SerializeAsString();
 }
@@ -66,7 +69,7 @@ absl::StatusOr<std::string> ReadPlanService(const PlanningContext&, const std::s
 
 absl::StatusOr<std::string> CompleteService(const PlanningContext& context,
                                             const std::string& request) {
-  ASSIGN_OR_RETURN(const Plan plan, Read<Plan>(request));
+  ASSIGN_OR_RETURN(const Plan plan, ParseRequest<Plan>(request));
   RETURN_IF_ERROR(CheckPlanForm(plan));
   ASSIGN_OR_RETURN(const Plan completed, context.Complete(plan));
   return completed.SerializeAsString();
@@ -74,7 +77,8 @@ absl::StatusOr<std::string> CompleteService(const PlanningContext& context,
 
 absl::StatusOr<std::string> ProgramService(const PlanningContext& context,
                                            const std::string& request) {
-  ASSIGN_OR_RETURN(const strategy::MakeProgram message, Read<strategy::MakeProgram>(request));
+  ASSIGN_OR_RETURN(const strategy::MakeProgram message,
+                   ParseRequest<strategy::MakeProgram>(request));
   RETURN_IF_ERROR(CheckPlanForm(message.plan()));
   ASSIGN_OR_RETURN(const ProgramProto program, context.Program(message));
   return program.SerializeAsString();
@@ -82,14 +86,14 @@ absl::StatusOr<std::string> ProgramService(const PlanningContext& context,
 
 absl::StatusOr<std::string> LowerService(const PlanningContext& context,
                                          const std::string& request) {
-  ASSIGN_OR_RETURN(const strategy::LowerPlans message, Read<strategy::LowerPlans>(request));
+  ASSIGN_OR_RETURN(const strategy::LowerPlans message, ParseRequest<strategy::LowerPlans>(request));
   return context.Lower(message).SerializeAsString();
 }
 
 template <typename Request>
 absl::StatusOr<std::string> PriceService(const PlanningContext& context,
                                          const std::string& request) {
-  ASSIGN_OR_RETURN(const Request message, Read<Request>(request));
+  ASSIGN_OR_RETURN(const Request message, ParseRequest<Request>(request));
   ASSIGN_OR_RETURN(const strategy::Prices prices, context.Price(message));
   return prices.SerializeAsString();
 }
@@ -121,7 +125,7 @@ void LogFunction(const TesseraHost* host, const char* line, size_t size) {
   CallOf(host).Log(Bytes(line, size));
 }
 
-// Collects the result of a plugin's function.
+// The result of a plugin's function, as its sink receives it.
 struct Result {
   std::string bytes;
   bool too_long = false;
@@ -170,8 +174,8 @@ absl::StatusOr<std::string> PluginCall::Run(const Plugin& plugin, TesseraStrateg
                                             const std::string& request) {
   Result result;
   const TesseraSink sink = {sizeof(TesseraSink), &result, TakeResult};
-  const auto error = [&plugin](absl::StatusCode code, absl::string_view what) {
-    return absl::Status(code, absl::StrCat("strategy ", plugin.name(), ": ", what));
+  const auto error = [&plugin](absl::StatusCode code, absl::string_view fault) {
+    return absl::Status(code, absl::StrCat("strategy ", plugin.name(), ": ", fault));
   };
   int32_t code = TESSERA_INTERNAL;
   try {
@@ -212,7 +216,8 @@ std::shared_ptr<const PlanningContext> PluginCall::Find(const TesseraContext* ha
 
 absl::StatusOr<TesseraContext*> PluginCall::Open(const std::string& request) {
   if (!record_) return absl::UnimplementedError("this run has one batch size");
-  ASSIGN_OR_RETURN(const strategy::OpenContext message, Read<strategy::OpenContext>(request));
+  ASSIGN_OR_RETURN(const strategy::OpenContext message,
+                   ParseRequest<strategy::OpenContext>(request));
   if (message.batch() < 0 || message.sequence() < 0) {
     return absl::InvalidArgumentError("a batch and a sequence are 0 (those of the run) or more");
   }
@@ -227,14 +232,14 @@ absl::StatusOr<TesseraContext*> PluginCall::Open(const std::string& request) {
 
 void PluginCall::CloseContext(TesseraContext* context) {
   MutexLock lock(&mutex_);
-  const auto is_closed = [context](const std::shared_ptr<const PlanningContext>& each) {
-    return static_cast<const void*>(each.get()) == context;
+  const auto is_closed = [context](const std::shared_ptr<const PlanningContext>& opened) {
+    return static_cast<const void*>(opened.get()) == context;
   };
   opened_.erase(std::remove_if(opened_.begin(), opened_.end(), is_closed), opened_.end());
 }
 
 absl::Status PluginCall::Report(const std::string& request) {
-  ASSIGN_OR_RETURN(const strategy::Progress progress, Read<strategy::Progress>(request));
+  ASSIGN_OR_RETURN(const strategy::Progress progress, ParseRequest<strategy::Progress>(request));
   if (progress.has_best()) RETURN_IF_ERROR(CheckPlanForm(progress.best()));
   listener_.Report(progress);
   return absl::OkStatus();

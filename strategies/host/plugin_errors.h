@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-inline absl::Status MalformedPlugin(const std::string& path, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("strategy plugin ", path, ": ", what));
+inline absl::Status MalformedPlugin(const std::string& path, absl::string_view fault) {
+  return absl::InvalidArgumentError(absl::StrCat("strategy plugin ", path, ": ", fault));
 }
 
 // The error for a plugin of another major version of the interface.

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-absl::StatusOr<const Plugin*> LoadedPasses::Find(const std::string& name) {
+absl::StatusOr<const Plugin*> LoadedPasses::FindOrLoad(const std::string& name) {
   const auto found = plugins_.find(name);
   if (found != plugins_.end()) return &found->second;
   ASSIGN_OR_RETURN(const PluginFile file, FindPluginOfPlan(name));
@@ -29,7 +29,7 @@ absl::StatusOr<const Plugin*> LoadedPasses::Find(const std::string& name) {
 
 absl::StatusOr<Program> LoadedPasses::Run(const PassChoice::PluginPass& pass,
                                           const Program& program) {
-  ASSIGN_OR_RETURN(const Plugin* const plugin, Find(pass.name()));
+  ASSIGN_OR_RETURN(const Plugin* const plugin, FindOrLoad(pass.name()));
   if (plugin->version() != pass.version()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the Plan was made with version ", Quote(pass.version()), " of strategy ",
@@ -54,9 +54,9 @@ absl::StatusOr<Program> LoadedPasses::Run(const PassChoice::PluginPass& pass,
         absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": took too long"));
   }
   ASSIGN_OR_RETURN(const std::string bytes, result);
-  const auto error = [&](absl::string_view what) {
+  const auto error = [&](absl::string_view fault) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": ", what));
+        absl::StrCat("pass '", pass.pass(), "' of strategy ", pass.name(), ": ", fault));
   };
   ProgramProto message;
   if (!message.ParseFromString(bytes)) {

@@ -42,7 +42,7 @@ class LoadedPasses : public PluginPasses {
   absl::StatusOr<Program> Run(const PassChoice::PluginPass& pass, const Program& program) override;
 
  private:
-  absl::StatusOr<const Plugin*> Find(const std::string& name);
+  absl::StatusOr<const Plugin*> FindOrLoad(const std::string& name);
 
   const KernelCatalogue& catalogue_;
   const std::shared_ptr<const PlanningContext> context_;

@@ -1,13 +1,18 @@
 // Checks the number and sizes of collectives of a training step under ddp and fsdp.
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/compile/compile.h"
 #include "core/cost/cluster.h"
+#include "core/graph/graph.h"
 #include "core/kernels/cpu/backend.h"
+#include "core/model/model.h"
+#include "core/ops/ops.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
@@ -32,23 +37,57 @@ struct Case {
   int micro_batches = 1;
 };
 
-// Counts the collectives of gradients and parameters in a training step of GPT, by operation. Each
-// of them has more than one element.
-std::map<CollectiveOperation, Count> CountsOf(const Case& run) {
-  GptConfig model;
-  model.set_layers(kBlocks);
-  model.set_heads(2);
-  model.set_channels(8);
-  model.set_vocabulary(61);
-  model.set_context(8);
+std::unique_ptr<Model> MakeGpt() {
+  GptConfig sizes;
+  sizes.set_layers(kBlocks);
+  sizes.set_heads(2);
+  sizes.set_channels(8);
+  sizes.set_vocabulary(61);
+  sizes.set_context(8);
+  auto created = CreateGpt(sizes);
+  EXPECT_TRUE(created.ok()) << created.status();
+  return *std::move(created);
+}
+
+// Reads one table twice, so that its gradient is the sum of those of two embeddings. The head has a
+// weight of its own.
+class TwoEmbeddingsModel final : public Model {
+ public:
+  static constexpr int64_t kVocabulary = 61, kChannels = 8;
+
+  int64_t vocabulary() const override { return kVocabulary; }
+  int64_t max_sequence() const override { return 8; }
+
+  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                      bool /*training*/) const override {
+    const TensorType type = {DType::kI32, {batch, sequence}};
+    const Tensor tokens = graph.Input("tokens", type, 0);
+    const Tensor targets = graph.Input("targets", type, 0);
+    const Shape shape = {kVocabulary, kChannels};
+    const Tensor table = graph.Parameter("table", shape, Initializer::Normal(0, 1));
+    const Tensor head = graph.Parameter("head", shape, Initializer::Normal(0, 1));
+    const Tensor x = Exp(Embedding(table, tokens));
+    return LinearCrossEntropy(Add(x, Embedding(table, tokens)), head, targets);
+  }
+
+  Tensor RecordLogits(Graph& graph, int64_t /*batch*/, int64_t /*sequence*/) const override {
+    graph.Fail(absl::UnimplementedError("this model is only trained"));
+    return {};
+  }
+  Tensor RecordNextToken(Graph& graph, int64_t length) const override {
+    return RecordLogits(graph, 1, length);
+  }
+};
+
+// Counts the collectives of gradients and parameters in a training step of a model, by operation.
+// Each of them has more than one element.
+std::map<CollectiveOperation, Count> CountsOf(const Case& run, const Model& model = *MakeGpt()) {
   RunConfig config;
   config.set_batch(16);
   config.set_sequence(6);
   config.set_micro_batches(run.micro_batches);
   config.mutable_optimizer()->set_kind("sgd");
-  const auto created = CreateGpt(model);
-  EXPECT_TRUE(created.ok()) << created.status();
-  const auto graphs = RecordRun(**created, config, RunGraphs::kAll);
+  const auto graphs = RecordRun(model, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   const auto plugin = Plugin::Load("strategies/" + run.strategy + "/" + run.strategy + ".so");
   EXPECT_TRUE(plugin.ok()) << plugin.status();
@@ -194,6 +233,14 @@ TEST(CountsTest, DataParallelGathersTheRowsOfEmbeddings) {
   EXPECT_EQ(gathered[kGather].calls, 2);
   const int64_t tokens = 16 * 6, channels = 8;
   EXPECT_EQ(gathered[kGather].bytes, tokens * channels * 4 + tokens * 4);
+}
+
+// The addition that reads the gradients of both embeddings gets one choice.
+TEST(CountsTest, DataParallelGathersTheRowsOfATableThatIsReadTwice) {
+  auto gathered = CountsOf({"ddp", {"embedding=gathered"}}, TwoEmbeddingsModel());
+  const int64_t head = TwoEmbeddingsModel::kVocabulary * TwoEmbeddingsModel::kChannels;
+  EXPECT_EQ(gathered[kReduce].bytes, head * 4);
+  EXPECT_GE(gathered[kGather].calls, 2);
 }
 
 }  // namespace

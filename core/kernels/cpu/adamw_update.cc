@@ -24,6 +24,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
+// Updates `count` elements (docs/operators.md); new arrays may be the old ones.
 template <typename T>
 void UpdateElements(const AdamwStep& step, const float* p, const T* gradient, const float* m,
                     const float* v, float* new_p, float* new_m, float* new_v, int64_t count) {
@@ -65,6 +66,7 @@ namespace {
 
 HWY_EXPORT(AdamwRun);
 
+// Returns the numbers that are the same for all elements of a step.
 AdamwStep StepOf(const Attributes& attributes, double lr, float scale, int64_t step) {
   const double beta1 = attributes.GetDouble("beta1"), beta2 = attributes.GetDouble("beta2");
   const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));

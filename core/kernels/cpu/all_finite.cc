@@ -18,6 +18,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
+// Returns whether `count` floats are finite.
 bool AllFiniteRun(const float* x, int64_t count) {
   const hn::RebindToSigned<FloatTag> d;
   const auto exponent = hn::Set(d, 0x7f800000);
@@ -39,31 +40,32 @@ namespace tessera::cpu {
 namespace {
 HWY_EXPORT(AllFiniteRun);
 
-bool AllFinitePart(const TensorView& x, int64_t begin, int64_t end) {
+// Returns whether elements [begin, end) of x, of any floating dtype, are finite.
+bool AllFiniteInRange(const TensorView& x, int64_t begin, int64_t end) {
   if (x.dtype == DType::kF32) {
     return HWY_DYNAMIC_DISPATCH(AllFiniteRun)(x.As<float>() + begin, end - begin);
   }
   constexpr int64_t kTile = 2048;
   alignas(64) float tile[kTile];
-  bool all = true;
-  for (int64_t i = begin; i < end && all; i += kTile) {
+  bool all_finite = true;
+  for (int64_t i = begin; i < end && all_finite; i += kTile) {
     const int64_t count = std::min(kTile, end - i);
     ToFloats(x.dtype, ElementAt(x.dtype, x.data, i), count, tile);
-    all = HWY_DYNAMIC_DISPATCH(AllFiniteRun)(tile, count);
+    all_finite = HWY_DYNAMIC_DISPATCH(AllFiniteRun)(tile, count);
   }
-  return all;
+  return all_finite;
 }
 
 absl::Status AllFinite(const KernelCall& call) {
-  std::atomic<bool> all{true};
+  std::atomic<bool> all_finite{true};
   for (const TensorView& x : call.inputs) {
     ParallelFor(call.request.threads, x.elements(), 16384, [&](int64_t begin, int64_t end) {
-      if (!AllFinitePart(x, begin, end)) {
-        all.store(false, std::memory_order_relaxed);
+      if (!AllFiniteInRange(x, begin, end)) {
+        all_finite.store(false, std::memory_order_relaxed);
       }
     });
   }
-  *call.outputs[0].As<uint8_t>() = all.load() ? 1 : 0;
+  *call.outputs[0].As<uint8_t>() = all_finite.load() ? 1 : 0;
   return absl::OkStatus();
 }
 

@@ -46,8 +46,8 @@ void ScaleLanes(const float* factors, int64_t count, float* lanes) {
   for (int64_t l = 0; l < kQueries; l += kLanes) {
     const Floats factor = hn::LoadU(d, factors + l);
     for (int64_t i = 0; i < count; ++i) {
-      float* const at = lanes + i * kQueries + l;
-      hn::StoreU(hn::Mul(hn::LoadU(d, at), factor), d, at);
+      float* const vector = lanes + i * kQueries + l;
+      hn::StoreU(hn::Mul(hn::LoadU(d, vector), factor), d, vector);
     }
   }
 }
@@ -73,13 +73,13 @@ void MaskLaterKeys(int64_t first_key, int64_t first_query, int64_t count, float 
     // Lanes below this number belong to queries before the key.
     const int64_t before = std::min(first_key + j - first_query, kQueries);
     for (int64_t l = 0; l < before; l += kLanes) {
-      float* const at = scores + j * kQueries + l;
-      StoreFirst(masked, at, std::min(before - l, kLanes));
+      StoreFirst(masked, scores + j * kQueries + l, std::min(before - l, kLanes));
     }
   }
 }
 
-// One block of queries against the keys [0, keys).
+// The running softmax of one block of queries: the maximum of the scores so far, and the sum of exp
+// of the scores minus it, by lane.
 struct Softmax {
   alignas(64) float max[kQueries];
   alignas(64) float sum[kQueries];
@@ -89,9 +89,9 @@ struct Softmax {
     std::fill_n(sum, kQueries, 0.0f);
   }
 
-  // Replaces scores by weights relative to the new maximum, and rescales `output` [dim][kQueries]
-  // to it.
-  void Add(int64_t count, int64_t dim, float* scores, float* output) {
+  // Adds the scores of `count` keys: replaces them by weights relative to the new maximum, and
+  // rescales `output` [dim][kQueries] to it.
+  void AddScores(int64_t count, int64_t dim, float* scores, float* output) {
     const FloatTag d;
     for (int64_t l = 0; l < kQueries; l += kLanes) {
       const Floats old_max = hn::Load(d, max + l);
@@ -99,20 +99,20 @@ struct Softmax {
       for (int64_t j = 0; j < count; ++j) {
         new_max = hn::Max(new_max, hn::LoadU(d, scores + j * kQueries + l));
       }
-      Floats part = hn::Zero(d);
+      Floats added_sum = hn::Zero(d);
       for (int64_t j = 0; j < count; ++j) {
-        float* const at = scores + j * kQueries + l;
-        const Floats weight = ExpOfNegative(hn::Sub(hn::LoadU(d, at), new_max));
-        part = hn::Add(part, weight);
-        hn::StoreU(weight, d, at);
+        float* const score = scores + j * kQueries + l;
+        const Floats weight = ExpOfNegative(hn::Sub(hn::LoadU(d, score), new_max));
+        added_sum = hn::Add(added_sum, weight);
+        hn::StoreU(weight, d, score);
       }
       const Floats correction = ExpOfNegative(hn::Sub(old_max, new_max));
-      hn::Store(hn::MulAdd(hn::Load(d, sum + l), correction, part), d, sum + l);
+      hn::Store(hn::MulAdd(hn::Load(d, sum + l), correction, added_sum), d, sum + l);
       hn::Store(new_max, d, max + l);
       if (hn::AllTrue(d, hn::Eq(correction, hn::Set(d, 1.0f)))) continue;
       for (int64_t i = 0; i < dim; ++i) {
-        float* const at = output + i * kQueries + l;
-        hn::StoreU(hn::Mul(hn::LoadU(d, at), correction), d, at);
+        float* const lanes = output + i * kQueries + l;
+        hn::StoreU(hn::Mul(hn::LoadU(d, lanes), correction), d, lanes);
       }
     }
   }
@@ -131,6 +131,7 @@ struct Softmax {
   }
 };
 
+// Computes the attention of queries [begin, end) of a head, block by block.
 void AttentionChunk(const AttentionHead& head, int64_t begin, int64_t end,
                     const ForwardScratch& scratch) {
   const int64_t dim = head.dim;
@@ -154,7 +155,7 @@ void AttentionChunk(const AttentionHead& head, int64_t begin, int64_t end,
       if (head.causal && j + keys > first) {
         MaskLaterKeys(j, first, keys, -kInfinity, scratch.scores);
       }
-      softmax.Add(keys, dim, scratch.scores, scratch.output);
+      softmax.AddScores(keys, dim, scratch.scores, scratch.output);
       AddWeighted(scratch.values + j * dim, scratch.scores, keys, dim, scratch.output);
     }
     float factors[kQueries], lse[kQueries];
@@ -205,6 +206,7 @@ struct QueryTerms {
   }
 };
 
+// Computes the gradients of q, k and v of one head.
 void AttentionGradHead(const AttentionHead& head, const BackwardScratch& scratch) {
   const int64_t dim = head.dim, row = PaddedDim(dim);
   float scales[kQueries];
@@ -285,9 +287,9 @@ absl::Status Attention(const KernelCall& call) {
   ParallelTasks(call.request.threads, q.shape[0] * heads * chunks, [&](int64_t task, int worker) {
     const int64_t b = task / chunks / heads, h = task / chunks % heads;
     const AttentionHead head(call.request.attributes, b, h, q, k, v, o, lse);
-    const ForwardScratch scratch(
-        static_cast<float*>(call.workspace) + PartOf(worker, call.request.threads) * scratch_floats,
-        head.keys, head.dim);
+    const ForwardScratch scratch(static_cast<float*>(call.workspace) +
+                                     ScratchIndexOf(worker, call.request.threads) * scratch_floats,
+                                 head.keys, head.dim);
     // The last chunks of a causal sequence take longest, so they are started first.
     const int64_t begin = (chunks - 1 - task % chunks) * kChunk;
     HWY_DYNAMIC_DISPATCH(AttentionChunk)
@@ -318,9 +320,9 @@ absl::Status AttentionGrad(const KernelCall& call) {
     head.dq = HeadView(call.outputs[AttentionGradOutput::kDq], b, h);
     head.dk = HeadView(call.outputs[AttentionGradOutput::kDk], b, h);
     head.dv = HeadView(call.outputs[AttentionGradOutput::kDv], b, h);
-    const BackwardScratch scratch(
-        static_cast<float*>(call.workspace) + PartOf(worker, call.request.threads) * scratch_floats,
-        head.keys, head.dim);
+    const BackwardScratch scratch(static_cast<float*>(call.workspace) +
+                                      ScratchIndexOf(worker, call.request.threads) * scratch_floats,
+                                  head.keys, head.dim);
     HWY_DYNAMIC_DISPATCH(AttentionGradHead)(head, scratch);
   });
   return absl::OkStatus();

@@ -43,19 +43,21 @@ struct AttentionHead {
 };
 
 // Splits a worker's memory into arrays that begin at cache lines.
-class ScratchCutter {
+class ScratchAllocator {
  public:
-  explicit ScratchCutter(float* memory) : next_(memory) {}
-  float* Take(int64_t floats) {
-    float* const taken = next_;
+  explicit ScratchAllocator(float* memory) : next_(memory) {}
+  // Returns the next array, of so many elements.
+  float* Allocate(int64_t floats) {
+    float* const array = next_;
     next_ += PaddedDim(floats);
-    return taken;
+    return array;
   }
 
  private:
   float* next_;
 };
 
+// A worker's memory in the forward pass.
 struct ForwardScratch {
   float *keys, *values;     // [keys, dim]
   float* rows;              // [kQueries, dim]
@@ -63,19 +65,21 @@ struct ForwardScratch {
   float* scores;            // [kKeys, kQueries]
 
   ForwardScratch(float* memory, int64_t key_count, int64_t dim) {
-    ScratchCutter cutter(memory);
-    keys = cutter.Take(key_count * dim);
-    values = cutter.Take(key_count * dim);
-    rows = cutter.Take(kQueries * dim);
-    output = cutter.Take(kQueries * dim);
-    scores = cutter.Take(kKeys * kQueries);
-    queries = cutter.Take(kQueries * dim);  // the last: every task fills it
+    ScratchAllocator allocator(memory);
+    keys = allocator.Allocate(key_count * dim);
+    values = allocator.Allocate(key_count * dim);
+    rows = allocator.Allocate(kQueries * dim);
+    output = allocator.Allocate(kQueries * dim);
+    scores = allocator.Allocate(kKeys * kQueries);
+    queries = allocator.Allocate(kQueries * dim);  // the last: every task fills it
   }
+  // Returns the number of floats that the constructor takes from `memory`.
   static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
     return 2 * PaddedDim(key_count * dim) + 3 * kQueries * dim + kKeys * kQueries;
   }
 };
 
+// A worker's memory in the backward pass.
 struct BackwardScratch {
   float *keys, *values;                   // [keys, dim]
   float *dkeys, *dvalues;                 // [keys, PaddedDim(dim)]
@@ -85,21 +89,22 @@ struct BackwardScratch {
   float *scores, *dscores;                // [kKeys, kQueries]
 
   BackwardScratch(float* memory, int64_t key_count, int64_t dim) {
-    ScratchCutter cutter(memory);
+    ScratchAllocator allocator(memory);
     const int64_t row = PaddedDim(dim);
-    keys = cutter.Take(key_count * dim);
-    values = cutter.Take(key_count * dim);
-    dkeys = cutter.Take(key_count * row);
-    dvalues = cutter.Take(key_count * row);
-    rows = cutter.Take(kQueries * dim);
-    query_rows = cutter.Take(kQueries * row);
-    gradient_rows = cutter.Take(kQueries * row);
-    gradients = cutter.Take(kQueries * dim);
-    dqueries = cutter.Take(kQueries * dim);
-    scores = cutter.Take(kKeys * kQueries);
-    dscores = cutter.Take(kKeys * kQueries);
-    queries = cutter.Take(kQueries * dim);  // the last: every task fills it
+    keys = allocator.Allocate(key_count * dim);
+    values = allocator.Allocate(key_count * dim);
+    dkeys = allocator.Allocate(key_count * row);
+    dvalues = allocator.Allocate(key_count * row);
+    rows = allocator.Allocate(kQueries * dim);
+    query_rows = allocator.Allocate(kQueries * row);
+    gradient_rows = allocator.Allocate(kQueries * row);
+    gradients = allocator.Allocate(kQueries * dim);
+    dqueries = allocator.Allocate(kQueries * dim);
+    scores = allocator.Allocate(kKeys * kQueries);
+    dscores = allocator.Allocate(kKeys * kQueries);
+    queries = allocator.Allocate(kQueries * dim);  // the last: every task fills it
   }
+  // Returns the number of floats that the constructor takes from `memory`.
   static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
     const int64_t row = PaddedDim(dim);
     return 2 * PaddedDim(key_count * dim) + 2 * key_count * row + 4 * kQueries * dim +

@@ -22,7 +22,8 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// `count` keys and values of `dim` elements, `row` elements apart. `scores` has room for `count`.
+// Sets `output` to the attention of a query over `count` keys and values of `dim` elements, which
+// are `row` elements apart. `scores` has room for `count`.
 template <typename T>
 void Decode(const float* query, const T* keys, const T* values, int64_t row, int64_t count,
             int64_t dim, float scale, float* scores, float* output) {
@@ -62,8 +63,8 @@ void DecodeHead(const float* query, const HeadView& keys, const HeadView& values
                 int64_t dim, float scale, float* scores, float* output) {
   WithFloatType(keys.dtype, [&](auto type) {
     using T = decltype(type);
-    Decode(query, static_cast<const T*>(keys.data), static_cast<const T*>(values.data), keys.token,
-           count, dim, scale, scores, output);
+    Decode(query, static_cast<const T*>(keys.data), static_cast<const T*>(values.data),
+           keys.token_stride, count, dim, scale, scores, output);
   });
 }
 
@@ -80,8 +81,8 @@ HWY_EXPORT(DecodeHead);
 
 // Copies `cache` to `new_cache`, with row `position` replaced by `row` [batch, 1, heads, head_dim].
 // `scratch` has room for head_dim.
-void WriteRow(int threads, const TensorView& row, const TensorView& cache,
-              const TensorView& new_cache, int64_t position, float* scratch) {
+void CopyCacheWithRow(int threads, const TensorView& row, const TensorView& cache,
+                      const TensorView& new_cache, int64_t position, float* scratch) {
   const int64_t heads = cache.shape[2], dim = cache.shape[3];
   if (new_cache.data != cache.data) {
     ParallelFor(threads, cache.elements(), 16384, [&](int64_t begin, int64_t end) {
@@ -117,13 +118,15 @@ absl::Status AttentionDecode(const KernelCall& call) {
   }
   const int threads = call.request.threads;
   float* const scratch = static_cast<float*>(call.workspace);
-  WriteRow(threads, call.inputs[Input::kK], call.inputs[Input::kKCache], k, position, scratch);
-  WriteRow(threads, call.inputs[Input::kV], call.inputs[Input::kVCache], v, position, scratch);
+  CopyCacheWithRow(threads, call.inputs[Input::kK], call.inputs[Input::kKCache], k, position,
+                   scratch);
+  CopyCacheWithRow(threads, call.inputs[Input::kV], call.inputs[Input::kVCache], v, position,
+                   scratch);
   const auto scale = static_cast<float>(call.request.attributes.GetDouble("scale"));
   ParallelTasks(threads, k.shape[0] * heads, [&](int64_t task, int worker) {
     const int64_t b = task / heads, h = task % heads;
     float* const scores =
-        static_cast<float*>(call.workspace) + PartOf(worker, threads) * (rows + 2 * dim);
+        static_cast<float*>(call.workspace) + ScratchIndexOf(worker, threads) * (rows + 2 * dim);
     float *const query = scores + rows, *const output = query + dim;
     HeadView(q, b, h).Read(0, 1, dim, query, dim);
     HWY_DYNAMIC_DISPATCH(DecodeHead)

@@ -19,14 +19,14 @@ using Dimensions = absl::InlinedVector<Dimension, 6>;
 // Returns the dimensions in the order of falling strides of y. Adjacent dimensions that x and y
 // step through as one are merged.
 Dimensions Merged(const TensorView& x, const TensorView& y) {
-  Dimensions all;
+  Dimensions sorted;
   for (size_t d = 0; d < x.shape.size(); ++d) {
-    if (x.shape[d] != 1) all.push_back({x.shape[d], x.strides[d], y.strides[d]});
+    if (x.shape[d] != 1) sorted.push_back({x.shape[d], x.strides[d], y.strides[d]});
   }
-  std::sort(all.begin(), all.end(),
+  std::sort(sorted.begin(), sorted.end(),
             [](const Dimension& a, const Dimension& b) { return a.to > b.to; });
   Dimensions merged;
-  for (const Dimension& d : all) {
+  for (const Dimension& d : sorted) {
     if (!merged.empty() && merged.back().from == d.size * d.from &&
         merged.back().to == d.size * d.to) {
       merged.back() = {merged.back().size * d.size, d.from, d.to};
@@ -51,7 +51,7 @@ struct Matrix {
 // stride in y as columns, and as rows the next one in y if the columns are contiguous in x and y,
 // else the one with the smallest stride in x.
 Matrix TakeMatrix(Dimensions& outer) {
-  constexpr int64_t kElements = 16384;
+  constexpr int64_t kTileElements = 16384;
   Matrix matrix;
   if (!outer.empty()) {
     matrix.columns = outer.back();
@@ -68,8 +68,8 @@ Matrix TakeMatrix(Dimensions& outer) {
     outer.erase(rows);
   }
   if (matrix.contiguous()) {
-    matrix.tile_columns = std::min(matrix.columns.size, kElements);
-    matrix.tile_rows = std::max<int64_t>(1, kElements / matrix.tile_columns);
+    matrix.tile_columns = std::min(matrix.columns.size, kTileElements);
+    matrix.tile_rows = std::max<int64_t>(1, kTileElements / matrix.tile_columns);
   } else {
     matrix.tile_columns = 64;
     matrix.tile_rows = 64;
@@ -77,6 +77,7 @@ Matrix TakeMatrix(Dimensions& outer) {
   return matrix;
 }
 
+// Copies a tile of so many rows and columns, in small squares unless it is contiguous.
 template <typename T>
 void CopyTile(const Matrix& matrix, int64_t rows, int64_t columns, const T* from, T* to) {
   if (matrix.contiguous()) {
@@ -101,6 +102,7 @@ void CopyTile(const Matrix& matrix, int64_t rows, int64_t columns, const T* from
   }
 }
 
+// Copies all elements of x to y, tile by tile. There must be elements.
 template <typename T>
 void CopyElements(int threads, const TensorView& x, const TensorView& y) {
   Dimensions outer = Merged(x, y);

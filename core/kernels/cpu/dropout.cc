@@ -73,8 +73,9 @@ void DrawBlocks(uint64_t key, uint64_t step, uint64_t first, uint32_t* words) {
   hn::StoreInterleaved4(c0, c1, c2, c3, d, words);
 }
 
-// Elements x[0, count) have the indices index, index + 1, ... in the global tensor. An element is
-// kept if its word is at least `threshold`.
+// Sets y to x / kept_share where an element is kept, and to 0 elsewhere. Elements x[0, count) have
+// the indices index, index + 1, ... in the global tensor. An element is kept if its word is at
+// least `threshold`.
 template <typename T>
 void DropElements(uint64_t key, uint64_t step, uint64_t index, uint32_t threshold, float kept_share,
                   const T* x, T* y, int64_t count) {

@@ -13,8 +13,8 @@ namespace {
 // Operands that are not contiguous along a run are copied to tiles of this many elements.
 constexpr int64_t kTile = 512;
 // If the inner dimension is shorter than this, a run may cover several of its rows.
-constexpr int64_t kShort = 128;
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kMinInner = 128;
+constexpr int64_t kGrain = 16384;  // elements that a thread takes at a time, about
 
 struct Operand {
   const char* data;
@@ -41,6 +41,7 @@ struct Loop {
   int64_t inner() const { return sizes.back(); }
 };
 
+// Sets the loop's sizes and its operands' strides, with adjacent dimensions merged.
 void MergeDimensions(const Shape& shape, absl::Span<const TensorView> inputs, Loop& loop) {
   Strides from[kMaxElementwiseInputs];
   for (int k = 0; k < loop.inputs; ++k) from[k] = BroadcastStrides(inputs[k], shape);
@@ -74,16 +75,16 @@ void MergeDimensions(const Shape& shape, absl::Span<const TensorView> inputs, Lo
 int64_t OffsetOf(const Loop& loop, const Operand& operand, int64_t i, int64_t* index) {
   int64_t offset = 0;
   for (int d = static_cast<int>(loop.sizes.size()) - 1; d >= 0; --d) {
-    const int64_t at = i % loop.sizes[d];
+    index[d] = i % loop.sizes[d];
     i /= loop.sizes[d];
-    index[d] = at;
-    offset += at * operand.strides[d];
+    offset += index[d] * operand.strides[d];
   }
   return offset;
 }
 
 constexpr int kMaxRank = 32;
 
+// Copies `count` elements that are `stride` elements apart to consecutive ones.
 template <typename T>
 void CopyRun(const T* from, int64_t stride, int64_t count, T* to) {
   if (stride == 1) {
@@ -120,6 +121,7 @@ void Gather(const Loop& loop, const Operand& operand, int64_t begin, int64_t cou
   }
 }
 
+// Calls Gather() for the size of the operand's elements.
 void GatherBytes(const Loop& loop, const Operand& operand, int64_t begin, int64_t count, void* to) {
   switch (operand.element_bytes) {
     case 1:
@@ -147,6 +149,8 @@ struct Tile {
   int64_t splat_count = 0;
 };
 
+// Returns the tile's bytes after filling them with the operand's elements for outputs [begin, begin
+// + count). `in_one_run`: these outputs do not leave a row of the inner dimension.
 const void* FillTile(const Loop& loop, const Operand& operand, int64_t begin, int64_t count,
                      bool in_one_run, Tile& tile) {
   if (!in_one_run || operand.strides.back() != 0) {
@@ -179,6 +183,7 @@ void RunConverted(const Loop& loop, int64_t begin, int64_t count, const void** i
   FromFloats(loop.output_dtype, output_tile.floats, count, output);
 }
 
+// Runs the loop over outputs [begin, end), in pieces as long as the operands allow.
 void RunRange(const Loop& loop, int64_t begin, int64_t end) {
   bool all_flat = true, needs_tiles = false, converts = loop.narrows_output;
   for (int k = 0; k < loop.inputs; ++k) {
@@ -188,7 +193,7 @@ void RunRange(const Loop& loop, int64_t begin, int64_t end) {
     converts |= operand.widens;
   }
   const int64_t inner = loop.inner();
-  const bool by_runs = inner >= kShort || loop.sizes.size() == 1;
+  const bool by_runs = inner >= kMinInner || loop.sizes.size() == 1;
   Tile tiles[kMaxElementwiseInputs];
   for (int64_t i = begin; i < end;) {
     int64_t count = end - i;

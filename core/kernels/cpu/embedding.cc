@@ -16,6 +16,7 @@
 namespace tessera::cpu {
 namespace {
 
+// Returns OutOfRange unless all ids are in [0, rows).
 absl::Status CheckIds(const TensorView& ids, int64_t rows) {
   const int32_t* const data = ids.As<int32_t>();
   const int64_t count = ids.elements();
@@ -48,7 +49,8 @@ absl::Status Embedding(const KernelCall& call) {
   return absl::OkStatus();
 }
 
-void AddRows(const KernelCall& call, const TableRows& rows) {
+// Sets dtable, of f32, to the sums of the rows of dy with the same id.
+void AddRowsInF32(const KernelCall& call, const TableRows& rows) {
   const TensorView &dy = call.inputs[EmbeddingGradInput::kDy],
                    &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
   const int64_t columns = dtable.shape[1], count = ids.elements();
@@ -79,7 +81,8 @@ struct SortedIds {
     return (rows + 1 + ids) * static_cast<int64_t>(sizeof(int32_t));
   }
 
-  // Skips ids whose rows another device holds.
+  // Sets both arrays for a table whose rows on this rank are [first_row, first_row + rows). Skips
+  // ids whose rows another device holds.
   void Sort(const TensorView& ids, int64_t first_row, int64_t rows) const {
     const int64_t count = ids.elements();
     const auto row_of = [&](int64_t i) { return ids.As<int32_t>()[i] - first_row; };
@@ -99,6 +102,8 @@ struct SortedIds {
   }
 };
 
+// Sets dtable, of 16 bits, to the sums of the rows of dy with the same id. Sums are in f32 and
+// rounded once.
 void AddSortedRows(const KernelCall& call, const SortedIds& sorted) {
   const TensorView &dy = call.inputs[EmbeddingGradInput::kDy], &dtable = call.outputs[0];
   const int64_t columns = dtable.shape[1];
@@ -111,8 +116,8 @@ void AddSortedRows(const KernelCall& call, const SortedIds& sorted) {
         const int64_t width = std::min(kStrip, columns - c);
         std::fill_n(sums, width, 0.0f);
         for (int32_t i = sorted.first[r]; i < sorted.first[r + 1]; ++i) {
-          const int64_t at = int64_t{sorted.position[i]} * columns + c;
-          ToFloats(dy.dtype, ElementAt(dy.dtype, dy.data, at), width, terms);
+          const int64_t offset = int64_t{sorted.position[i]} * columns + c;
+          ToFloats(dy.dtype, ElementAt(dy.dtype, dy.data, offset), width, terms);
           for (int64_t j = 0; j < width; ++j) sums[j] += terms[j];
         }
         FromFloats(dy.dtype, sums, width, ElementAt(dy.dtype, dtable.data, r * columns + c));
@@ -133,7 +138,7 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
   const TableRows rows = TableRowsOf(call.output_regions, 0, dtable.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
   if (!IsHalf(dtable.dtype)) {
-    AddRows(call, rows);
+    AddRowsInF32(call, rows);
     return absl::OkStatus();
   }
   const SortedIds sorted(call.workspace, dtable.shape[0]);

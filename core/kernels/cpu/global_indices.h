@@ -10,7 +10,7 @@
 
 namespace tessera::cpu {
 
-// Maps an element of a part to its row-major index in the global tensor.
+// Maps an element of the drawn output to its row-major index in the global tensor.
 class GlobalIndices {
  public:
   GlobalIndices(const RandomDraw& draw, const Shape& shape)
@@ -28,7 +28,7 @@ class GlobalIndices {
     }
   }
 
-  // Splits elements [begin, end) of the part into runs whose indices in the global tensor are
+  // Splits elements [begin, end) of the output into runs whose indices in the global tensor are
   // consecutive. Calls body(i, count, index) for each run [i, i + count), whose first element has
   // the index `index`.
   template <typename Body>
@@ -49,7 +49,7 @@ class GlobalIndices {
  private:
   Shape shape_;          // of the box
   Strides strides_;      // of the global tensor
-  int64_t skipped_ = 0;  // elements of the box before the part
+  int64_t skipped_ = 0;  // elements of the box before the output
   int64_t first_ = 0;
 };
 

@@ -25,6 +25,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
+// Computes y, the mean and 1 / sqrt(variance + eps) of a row of `count` elements.
 template <typename T>
 void NormalizeRow(const T* x, const T* weight, const T* bias, double eps, int64_t count, T* y,
                   float* mean_of_row, float* rstd_of_row) {
@@ -51,7 +52,8 @@ void NormalizeRow(const T* x, const T* weight, const T* bias, double eps, int64_
   });
 }
 
-// Adds the row's part of the gradients of weight and bias to `dweight` and `dbias`.
+// Computes dx of a row, and adds what the row contributes to the gradients of weight and bias to
+// `dweight` and `dbias`.
 template <typename T>
 void GradientOfRow(const T* dy, const T* x, const T* weight, float mean_of_row, float rstd_of_row,
                    int64_t count, T* dx, float* dweight, float* dbias) {
@@ -70,11 +72,12 @@ void GradientOfRow(const T* dy, const T* x, const T* weight, float mean_of_row, 
       },
       sums);
   const Floats mean_change = hn::Set(d, static_cast<float>(sums[0] / static_cast<double>(count)));
-  const Floats along = hn::Set(d, static_cast<float>(sums[1] / static_cast<double>(count)));
+  const Floats mean_normal_change =
+      hn::Set(d, static_cast<float>(sums[1] / static_cast<double>(count)));
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
     const Floats change = hn::Mul(access.Load(dy + i), access.Load(weight + i));
     const Floats normal = hn::Mul(hn::Sub(access.Load(x + i), mean), rstd);
-    const Floats rest = hn::NegMulAdd(normal, along, hn::Sub(change, mean_change));
+    const Floats rest = hn::NegMulAdd(normal, mean_normal_change, hn::Sub(change, mean_change));
     access.Store(hn::Mul(rest, rstd), dx + i);
   });
 }
@@ -112,7 +115,7 @@ HWY_EXPORT(LayerNormGradRow);
 
 // The blocks of rows that threads share for the gradients of weight and bias.
 struct RowBlocks {
-  static constexpr int64_t kGroup = 64;  // rows
+  static constexpr int64_t kGroup = 64;  // rows that are summed in f32
   static constexpr int64_t kMaxBlocks = 64;
   int64_t rows, columns, block_rows, blocks;
 
@@ -127,45 +130,49 @@ struct RowBlocks {
   }
 };
 
+// Returns the blocks of the rows of a tensor, which are along its last dimension.
 RowBlocks BlocksOf(const Shape& shape) {
   const int64_t columns = shape.back();
   return {NumElements(absl::MakeConstSpan(shape).first(shape.size() - 1)), columns};
 }
 
-void SumBlock(const KernelCall& call, const RowBlocks& of, int64_t block, double* sums) {
+// Computes dx of a block of rows. Sets `sums` [2, columns], which the group's sums follow, to the
+// block's sums of the gradients of weight and bias.
+void SumBlock(const KernelCall& call, const RowBlocks& layout, int64_t block, double* sums) {
   using Input = LayerNormGradInput;
   const TensorView &dy = call.inputs[Input::kDy], &x = call.inputs[Input::kX],
                    &dx = call.outputs[LayerNormGradOutput::kDx];
   const float* const mean = call.inputs[Input::kMean].As<float>();
   const float* const rstd = call.inputs[Input::kRstd].As<float>();
-  float* const group = reinterpret_cast<float*>(sums + 2 * of.columns);
-  std::fill_n(sums, 2 * of.columns, 0.0);
-  const int64_t end = std::min(of.rows, (block + 1) * of.block_rows);
-  for (int64_t begin = block * of.block_rows; begin < end; begin += RowBlocks::kGroup) {
-    std::fill_n(group, 2 * of.columns, 0.0f);
+  float* const group = reinterpret_cast<float*>(sums + 2 * layout.columns);
+  std::fill_n(sums, 2 * layout.columns, 0.0);
+  const int64_t end = std::min(layout.rows, (block + 1) * layout.block_rows);
+  for (int64_t begin = block * layout.block_rows; begin < end; begin += RowBlocks::kGroup) {
+    std::fill_n(group, 2 * layout.columns, 0.0f);
     for (int64_t r = begin; r < std::min(end, begin + RowBlocks::kGroup); ++r) {
-      const int64_t at = r * of.columns;
+      const int64_t offset = r * layout.columns;
       HWY_DYNAMIC_DISPATCH(LayerNormGradRow)
-      (x.dtype, ElementAt(x.dtype, dy.data, at), ElementAt(x.dtype, x.data, at),
-       call.inputs[Input::kWeight].data, mean[r], rstd[r], of.columns,
-       ElementAt(x.dtype, dx.data, at), group, group + of.columns);
+      (x.dtype, ElementAt(x.dtype, dy.data, offset), ElementAt(x.dtype, x.data, offset),
+       call.inputs[Input::kWeight].data, mean[r], rstd[r], layout.columns,
+       ElementAt(x.dtype, dx.data, offset), group, group + layout.columns);
     }
-    for (int64_t c = 0; c < 2 * of.columns; ++c) sums[c] += double{group[c]};
+    for (int64_t c = 0; c < 2 * layout.columns; ++c) sums[c] += double{group[c]};
   }
 }
 
 absl::Status LayerNorm(const KernelCall& call) {
   using Input = LayerNormInput;
-  const RowBlocks of = BlocksOf(call.inputs[Input::kX].shape);
+  const RowBlocks layout = BlocksOf(call.inputs[Input::kX].shape);
   const double eps = call.request.attributes.GetDouble("eps");
-  if (of.columns == 0) return absl::OkStatus();
+  if (layout.columns == 0) return absl::OkStatus();
   const TensorView &x = call.inputs[Input::kX], &y = call.outputs[LayerNormOutput::kY];
-  const int64_t grain = std::max<int64_t>(1, 8192 / of.columns);
-  ParallelFor(call.request.threads, of.rows, grain, [&](int64_t begin, int64_t end) {
+  const int64_t grain = std::max<int64_t>(1, 8192 / layout.columns);
+  ParallelFor(call.request.threads, layout.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       HWY_DYNAMIC_DISPATCH(LayerNormRow)
-      (x.dtype, ElementAt(x.dtype, x.data, r * of.columns), call.inputs[Input::kWeight].data,
-       call.inputs[Input::kBias].data, eps, of.columns, ElementAt(x.dtype, y.data, r * of.columns),
+      (x.dtype, ElementAt(x.dtype, x.data, r * layout.columns), call.inputs[Input::kWeight].data,
+       call.inputs[Input::kBias].data, eps, layout.columns,
+       ElementAt(x.dtype, y.data, r * layout.columns),
        call.outputs[LayerNormOutput::kMean].As<float>() + r,
        call.outputs[LayerNormOutput::kRstd].As<float>() + r);
     }
@@ -174,29 +181,30 @@ absl::Status LayerNorm(const KernelCall& call) {
 }
 
 int64_t LayerNormGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  const RowBlocks of = BlocksOf(request.inputs[LayerNormGradInput::kDy].shape);
-  return of.blocks * of.block_bytes();
+  const RowBlocks layout = BlocksOf(request.inputs[LayerNormGradInput::kDy].shape);
+  return layout.blocks * layout.block_bytes();
 }
 
 absl::Status LayerNormGrad(const KernelCall& call) {
-  const RowBlocks of = BlocksOf(call.inputs[LayerNormGradInput::kDy].shape);
+  const RowBlocks layout = BlocksOf(call.inputs[LayerNormGradInput::kDy].shape);
   char* const workspace = static_cast<char*>(call.workspace);
   const auto block_sums = [&](int64_t block) {
-    return reinterpret_cast<double*>(workspace + block * of.block_bytes());
+    return reinterpret_cast<double*>(workspace + block * layout.block_bytes());
   };
-  ParallelFor(call.request.threads, of.blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) SumBlock(call, of, block, block_sums(block));
+  ParallelFor(call.request.threads, layout.blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block)
+      SumBlock(call, layout, block, block_sums(block));
   });
   const TensorView &dweight = call.outputs[LayerNormGradOutput::kDweight],
                    &dbias = call.outputs[LayerNormGradOutput::kDbias];
   WithFloatType(dweight.dtype, [&](auto type) {
     using T = decltype(type);
-    ParallelFor(call.request.threads, of.columns, 256, [&](int64_t begin, int64_t end) {
+    ParallelFor(call.request.threads, layout.columns, 256, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         double weight_sum = 0, bias_sum = 0;
-        for (int64_t block = 0; block < of.blocks; ++block) {
+        for (int64_t block = 0; block < layout.blocks; ++block) {
           weight_sum += block_sums(block)[c];
-          bias_sum += block_sums(block)[of.columns + c];
+          bias_sum += block_sums(block)[layout.columns + c];
         }
         dweight.As<T>()[c] = Convert<T>(weight_sum);
         dbias.As<T>()[c] = Convert<T>(bias_sum);

@@ -58,6 +58,7 @@ namespace {
 
 HWY_EXPORT(SumOfExps);
 
+// The forward pass. It keeps each row's running maximum and sum in the workspace of the call.
 class BoundForward : public BoundKernel {
  public:
   BoundForward(const Chunks& chunks, ChunkProducts logits)
@@ -78,13 +79,13 @@ class BoundForward : public BoundKernel {
     maxima_ = reinterpret_cast<float*>(sums_ + chunks_.block_rows);
     void* const scratch = workspace + chunks_.logits_bytes() + StateBytes(chunks_);
     for (int64_t r = 0; r < chunks_.rows; r += chunks_.block_rows) {
-      const Part rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
+      const IndexRange rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
       std::fill_n(sums_, rows.count, 0.0);
       std::fill_n(maxima_, rows.count, -std::numeric_limits<float>::infinity());
       std::fill_n(call.outputs[LinearLogSumExpOutput::kTargetLogit].As<float>() + r, rows.count,
                   0.0f);
       for (int64_t v = 0; v < chunks_.vocabulary; v += chunks_.block_words) {
-        const Part words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
+        const IndexRange words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
         RETURN_IF_ERROR(
             logits_.For(rows.count, words.count).Run(RowAt(x, r), RowAt(w, v), logits, scratch));
         AddChunk(call, rows, words, logits);
@@ -102,7 +103,9 @@ class BoundForward : public BoundKernel {
     return Chunks::Aligned(chunks.block_rows * (sizeof(double) + sizeof(float)));
   }
 
-  void AddChunk(const KernelCall& call, Part rows, Part words, const float* logits) {
+  // Adds a chunk's logits to the running maxima and sums of its rows, and stores the logits of
+  // targets that are in it.
+  void AddChunk(const KernelCall& call, IndexRange rows, IndexRange words, const float* logits) {
     const int64_t first = FirstTarget(call, LinearLogSumExpInput::kW, words);
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -177,13 +180,13 @@ void AddLinearLogSumExpKernels(KernelList& list) {
     ProductMethod method;
     const char *name, *via_f32;
   };
-  for (const Names& of : {Names{ProductMethod::kPrimitive, "onednn", "onednn_via_f32"},
-                          Names{ProductMethod::kGemm, "onednn_gemm", "onednn_gemm_via_f32"}}) {
-    const Multiplier f32 = {of.method, DType::kF32};
-    list.Add(std::make_unique<ForwardKernel>(of.name, f32));
-    list.Add(LinearLogSumExpGradKernel(of.name, f32));
-    list.Add(ViaF32(of.via_f32, std::make_unique<ForwardKernel>(of.name, f32)));
-    list.Add(ViaF32(of.via_f32, LinearLogSumExpGradKernel(of.name, f32)));
+  for (const Names& names : {Names{ProductMethod::kPrimitive, "onednn", "onednn_via_f32"},
+                             Names{ProductMethod::kGemm, "onednn_gemm", "onednn_gemm_via_f32"}}) {
+    const Multiplier f32 = {names.method, DType::kF32};
+    list.Add(std::make_unique<ForwardKernel>(names.name, f32));
+    list.Add(LinearLogSumExpGradKernel(names.name, f32));
+    list.Add(ViaF32(names.via_f32, std::make_unique<ForwardKernel>(names.name, f32)));
+    list.Add(ViaF32(names.via_f32, LinearLogSumExpGradKernel(names.name, f32)));
   }
 }
 

@@ -27,7 +27,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // Replaces a row of logits by `factor` times the gradient of its log-sum-exp.
-void ExpsInPlace(float lse, float factor, float* logits, int64_t count) {
+void LogitsToGradients(float lse, float factor, float* logits, int64_t count) {
   const Floats shift = SetF(lse), by = SetF(factor);
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
     const Floats share = Exp(hn::Sub(access.Load(logits + i), shift));
@@ -44,8 +44,9 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 
-HWY_EXPORT(ExpsInPlace);
+HWY_EXPORT(LogitsToGradients);
 
+// The products of a chunk. Those of the first chunk set a gradient, those of the others add to it.
 struct GradientProducts {
   ChunkProducts logits, first_dx, more_dx, first_dw, more_dw;
 
@@ -104,16 +105,16 @@ class BoundGradient : public BoundKernel {
     char* const workspace = static_cast<char*>(call.workspace);
     void* const dw_sum = place_.dw < 0 ? dw.data : workspace + place_.dw;
     for (int64_t r = 0; r < chunks_.rows; r += chunks_.block_rows) {
-      const Part rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
-      const void* const x = LiveRows(call, rows, workspace + place_.x);
+      const IndexRange rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
+      const void* const x = ZeroDeadRows(call, rows, workspace + place_.x);
       void* const dx_sum = place_.dx < 0 ? RowAt(dx, r) : workspace + place_.dx;
       for (int64_t v = 0; v < chunks_.vocabulary; v += chunks_.block_words) {
-        const Part words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
+        const IndexRange words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
         RETURN_IF_ERROR(AddChunk(call, rows, words, x, dx_sum, dw_sum));
       }
-      if (place_.dx >= 0) Round(call.request.threads, dx_sum, rows, dx);
+      if (place_.dx >= 0) WriteRounded(call.request.threads, dx_sum, rows, dx);
     }
-    if (place_.dw >= 0) Round(call.request.threads, dw_sum, {0, chunks_.vocabulary}, dw);
+    if (place_.dw >= 0) WriteRounded(call.request.threads, dw_sum, {0, chunks_.vocabulary}, dw);
     return absl::OkStatus();
   }
 
@@ -138,6 +139,7 @@ class BoundGradient : public BoundKernel {
     }
   };
 
+  // Returns whether a row contributes nothing, because both of its output gradients are 0.
   static bool IsDead(const KernelCall& call, int64_t row) {
     return call.inputs[Input::kDlse].As<float>()[row] == 0 &&
            call.inputs[Input::kDtarget].As<float>()[row] == 0;
@@ -145,7 +147,7 @@ class BoundGradient : public BoundKernel {
 
   // Returns the rows of x, or a copy of them in which the rows that do not contribute are 0,
   // because such a row may hold NaN.
-  const void* LiveRows(const KernelCall& call, Part rows, char* copy) const {
+  const void* ZeroDeadRows(const KernelCall& call, IndexRange rows, char* copy) const {
     const TensorView& x = call.inputs[Input::kX];
     bool all_live = true;
     for (int64_t i = 0; i < rows.count; ++i) all_live &= !IsDead(call, rows.begin + i);
@@ -165,8 +167,8 @@ class BoundGradient : public BoundKernel {
 
   // Adds a chunk's products to the gradients. `dx` has the rows of the block, `dw` the full
   // vocabulary; each is f32 or the output itself.
-  absl::Status AddChunk(const KernelCall& call, Part rows, Part words, const void* x, void* dx,
-                        void* dw) {
+  absl::Status AddChunk(const KernelCall& call, IndexRange rows, IndexRange words, const void* x,
+                        void* dx, void* dw) {
     char* const workspace = static_cast<char*>(call.workspace);
     auto* const logits = reinterpret_cast<float*>(workspace + place_.logits);
     void* const scratch = workspace + place_.scratch;
@@ -184,7 +186,8 @@ class BoundGradient : public BoundKernel {
 
   // Replaces the chunk's logits by their gradients, and returns these in the dtype of x: in place,
   // or as a copy.
-  const void* ToGradient(const KernelCall& call, Part rows, Part words, float* logits) const {
+  const void* ToGradient(const KernelCall& call, IndexRange rows, IndexRange words,
+                         float* logits) const {
     const int64_t first = FirstTarget(call, LinearLogSumExpGradInput::kW, words);
     const DType dtype = call.inputs[Input::kX].dtype;
     char* const halves = static_cast<char*>(call.workspace) + place_.halves;
@@ -200,19 +203,22 @@ class BoundGradient : public BoundKernel {
     return dtype == DType::kF32 ? static_cast<const void*>(logits) : halves;
   }
 
+  // Replaces the logits of row r by their gradients. `first` is the target id of the first of
+  // `count`.
   static void RowToGradient(const KernelCall& call, int64_t r, int64_t first, int64_t count,
                             float* row) {
     if (IsDead(call, r)) {
       std::fill_n(row, count, 0.0f);
       return;
     }
-    HWY_DYNAMIC_DISPATCH(ExpsInPlace)
+    HWY_DYNAMIC_DISPATCH(LogitsToGradients)
     (call.inputs[Input::kLse].As<float>()[r], call.inputs[Input::kDlse].As<float>()[r], row, count);
     const int64_t target = call.inputs[Input::kTargets].As<int32_t>()[r] - first;
     if (target >= 0 && target < count) row[target] += call.inputs[Input::kDtarget].As<float>()[r];
   }
 
-  void Round(int threads, const void* sums, Part rows, const TensorView& to) const {
+  // Writes sums in f32 to rows of `to`, rounded to its dtype.
+  void WriteRounded(int threads, const void* sums, IndexRange rows, const TensorView& to) const {
     constexpr int64_t kGrain = 16384;
     const auto* const from = static_cast<const float*>(sums);
     ParallelFor(threads, rows.count * chunks_.columns, kGrain, [&](int64_t begin, int64_t end) {

@@ -113,7 +113,7 @@ inline absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, Multiplier
 }
 
 // A range of rows, or of the vocabulary.
-struct Part {
+struct IndexRange {
   int64_t begin, count;
 };
 
@@ -124,7 +124,7 @@ inline void* RowAt(const TensorView& view, int64_t row) {
 
 // Returns the target id of a chunk's first word. `weight` is the index of the input that has a row
 // for each word.
-inline int64_t FirstTarget(const KernelCall& call, int weight, Part words) {
+inline int64_t FirstTarget(const KernelCall& call, int weight, IndexRange words) {
   return TableRowsOf(call.input_regions, weight, 0).first + words.begin;
 }
 

@@ -37,8 +37,9 @@ void PackB(const ProductShape& shape, const float* b, int64_t width, float* pack
   }
 }
 
-// `width` is the number of columns, padded to full vectors; `scratch` has room for a copy of b and
-// one of y with rows of this width.
+// Computes y = a b, one product of a batch. `width` is the number of columns, padded to full
+// vectors; `scratch` has room for a copy of b and one of y with rows of this width, as far as
+// PacksB and WritesDirectly say that they are needed.
 void SmallProduct(const ProductShape& shape, const float* a, const float* b, int64_t width,
                   float* scratch, float* y) {
   const bool direct = width == shape.columns;
@@ -76,6 +77,7 @@ namespace {
 
 HWY_EXPORT(SmallProduct);
 
+// Returns the sizes of the products that a matmul request stands for.
 ProductShape ShapeOf(const KernelRequest& request) {
   const Shape &a = request.inputs[MatMulInput::kA].shape,
               &b = request.inputs[MatMulInput::kB].shape;
@@ -117,7 +119,8 @@ struct Epilogues {
   std::vector<StoredEpilogue> activation;        // none or one
 };
 
-const Kernel* ElementwiseKernel(const KernelRequest& request) {
+// Returns the first elementwise kernel that accepts the request; nullptr if there is none.
+const Kernel* FindElementwiseKernel(const KernelRequest& request) {
   for (const Kernel* kernel : Kernels()) {
     if (kernel->op() == request.op && kernel->Elementwise() && kernel->Accepts(request)) {
       return kernel;
@@ -126,8 +129,9 @@ const Kernel* ElementwiseKernel(const KernelRequest& request) {
   return nullptr;
 }
 
-// Returns false if an epilogue is neither an addition nor an activation in the last place.
-bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
+// Appends the request's epilogues to `epilogues`. Returns false if one of them is neither an
+// addition nor an activation in the last place.
+bool ReadEpilogues(const KernelRequest& request, Epilogues* epilogues) {
   size_t operand = MatMulInput::kCount;
   const TensorType& y = request.outputs[0];
   for (const Epilogue& epilogue : request.epilogues) {
@@ -149,7 +153,7 @@ bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
     } else if (adds || epilogue.extra_inputs != 0) {
       return false;
     }
-    const Kernel* const kernel = ElementwiseKernel(alone);
+    const Kernel* const kernel = FindElementwiseKernel(alone);
     if (kernel == nullptr) return false;
     (adds ? epilogues->stored_additions : epilogues->activation)
         .push_back({kernel, std::move(alone)});
@@ -157,14 +161,16 @@ bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
   return operand == request.inputs.size();
 }
 
+// A product by oneDNN, followed by the epilogues that it cannot run itself.
 class BoundProduct : public BoundKernel {
  public:
-  // `stored` are run on the product, in their order; `added` is the number of operands that the
-  // product itself adds.
-  static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(OnednnProduct product, size_t added,
-                                                           std::vector<StoredEpilogue> stored) {
-    auto bound = std::make_unique<BoundProduct>(std::move(product), added);
-    for (StoredEpilogue& epilogue : stored) {
+  // `added_by_product` is the number of operands that the product itself adds; `after` are run on
+  // the stored product, in their order.
+  static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(OnednnProduct product,
+                                                           size_t added_by_product,
+                                                           std::vector<StoredEpilogue> after) {
+    auto bound = std::make_unique<BoundProduct>(std::move(product), added_by_product);
+    for (StoredEpilogue& epilogue : after) {
       ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel,
                        epilogue.kernel->Bind(epilogue.request));
       bound->stored_.push_back({std::move(epilogue.request), std::move(kernel)});
@@ -233,7 +239,7 @@ class OnednnMatMulKernel : public Kernel {
     }
     if (request.outputs[0].dtype != dtype_) return false;
     Epilogues epilogues;
-    if (!ToEpilogues(request, &epilogues)) return false;
+    if (!ReadEpilogues(request, &epilogues)) return false;
     if (request.inputs.size() > MatMulInput::kCount + BoundProduct::kMaxOperands) return false;
     return request.epilogues.empty() || !IsEmpty(ShapeOf(request));
   }
@@ -242,15 +248,15 @@ class OnednnMatMulKernel : public Kernel {
   int64_t WorkspaceBytes(const KernelRequest& request,
                          const Processor& /*processor*/) const override {
     if (IsEmpty(ShapeOf(request))) return 0;
-    const absl::StatusOr<OnednnProduct> product = Prepare(request);
+    const absl::StatusOr<OnednnProduct> product = MakeProduct(request);
     return product.ok() ? product->scratch_bytes() : 0;  // Bind returns the error.
   }
 
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     if (IsEmpty(ShapeOf(request))) return std::make_unique<BoundZero>();
-    ASSIGN_OR_RETURN(OnednnProduct product, Prepare(request));
+    ASSIGN_OR_RETURN(OnednnProduct product, MakeProduct(request));
     Epilogues epilogues;
-    ToEpilogues(request, &epilogues);
+    ReadEpilogues(request, &epilogues);
     if (method_ == ProductMethod::kPrimitive) {
       return BoundProduct::Make(std::move(product), epilogues.additions.size(),
                                 std::move(epilogues.activation));
@@ -261,9 +267,10 @@ class OnednnMatMulKernel : public Kernel {
   }
 
  private:
-  absl::StatusOr<OnednnProduct> Prepare(const KernelRequest& request) const {
+  // Makes the product of a request. Only a primitive adds epilogues itself.
+  absl::StatusOr<OnednnProduct> MakeProduct(const KernelRequest& request) const {
     Epilogues epilogues;
-    if (method_ == ProductMethod::kPrimitive) ToEpilogues(request, &epilogues);
+    if (method_ == ProductMethod::kPrimitive) ReadEpilogues(request, &epilogues);
     return OnednnProduct::Make(method_, ShapeOf(request), epilogues.additions, request.threads);
   }
 
@@ -275,7 +282,7 @@ class OnednnMatMulKernel : public Kernel {
 // --- Our own ---
 
 // A product of at most this many multiplications is small.
-constexpr int64_t kSmall = 1 << 18;
+constexpr int64_t kMaxSmallWork = 1 << 18;
 
 int64_t PaddedWidth(const ProductShape& shape) { return (shape.columns + 15) / 16 * 16; }
 
@@ -294,28 +301,30 @@ int64_t ScratchFloats(const ProductShape& shape) {
   return PaddedYFloats(shape) + (PacksB(shape) ? shape.depth * PaddedWidth(shape) : 0);
 }
 
+// Returns whether the loop of our own accepts a request.
 bool IsSmallMatMul(const KernelRequest& request) {
   for (const TensorType& type : request.inputs) {
     if (type.dtype != DType::kF32) return false;
   }
   const ProductShape shape = ShapeOf(request);
-  return shape.rows * shape.columns * shape.depth <= kSmall;
+  return shape.rows * shape.columns * shape.depth <= kMaxSmallWork;
 }
 
-// Returns the number of products in a task, which together have about kSmall multiplications.
+// Returns the number of products in a task, which together have about kMaxSmallWork
+// multiplications.
 int64_t ProductsOfATask(const ProductShape& shape) {
   const int64_t work = std::max<int64_t>(1, shape.rows * shape.columns * shape.depth);
-  return std::max<int64_t>(1, kSmall / work);
+  return std::max<int64_t>(1, kMaxSmallWork / work);
 }
 
-int64_t Tasks(const ProductShape& shape) {
+int64_t TaskCount(const ProductShape& shape) {
   const int64_t together = ProductsOfATask(shape);
   return (shape.batch + together - 1) / together;
 }
 
 int64_t SmallMatMulWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
   const ProductShape shape = ShapeOf(request);
-  const int64_t workers = std::min<int64_t>(request.threads, Tasks(shape));
+  const int64_t workers = std::min<int64_t>(request.threads, TaskCount(shape));
   return workers * ScratchFloats(shape) * static_cast<int64_t>(sizeof(float));
 }
 
@@ -325,11 +334,11 @@ absl::Status SmallMatMul(const KernelCall& call) {
   const float* const b = call.inputs[MatMulInput::kB].As<float>();
   float* const y = call.outputs[0].As<float>();
   const int64_t width = PaddedWidth(shape);
-  const int64_t together = ProductsOfATask(shape), tasks = Tasks(shape);
+  const int64_t together = ProductsOfATask(shape), tasks = TaskCount(shape);
   const auto workers = static_cast<int>(std::min<int64_t>(call.request.threads, tasks));
   ParallelTasks(workers, tasks, [&](int64_t task, int worker) {
-    float* const scratch =
-        static_cast<float*>(call.workspace) + PartOf(worker, workers) * ScratchFloats(shape);
+    float* const scratch = static_cast<float*>(call.workspace) +
+                           ScratchIndexOf(worker, workers) * ScratchFloats(shape);
     const int64_t end = std::min(shape.batch, (task + 1) * together);
     for (int64_t i = task * together; i < end; ++i) {
       HWY_DYNAMIC_DISPATCH(SmallProduct)

@@ -113,27 +113,30 @@ struct OnednnProduct::Prepared {
     scratch_bytes = static_cast<int64_t>(chosen.scratchpad_desc().get_size());
     primitive = dnnl::matmul(chosen);
 
-    Add(DNNL_ARG_SRC, Unbound(a));
-    Add(DNNL_ARG_WEIGHTS, Unbound(b));
-    Add(DNNL_ARG_DST, Unbound(y));
-    Add(DNNL_ARG_SCRATCHPAD, Unbound(chosen.scratchpad_desc()));
-    for (const Argument& operand : operands) Add(operand.index, operand.value);
+    AddArgument(DNNL_ARG_SRC, Unbound(a));
+    AddArgument(DNNL_ARG_WEIGHTS, Unbound(b));
+    AddArgument(DNNL_ARG_DST, Unbound(y));
+    AddArgument(DNNL_ARG_SCRATCHPAD, Unbound(chosen.scratchpad_desc()));
+    for (const Argument& operand : operands) AddArgument(operand.index, operand.value);
   }
 
   static memory Unbound(const memory::desc& desc) { return memory(desc, Engine(), nullptr); }
 
+  // Adds an operand that is added to the product after all before it.
   void AddOperand(const memory::desc& desc, dnnl::post_ops& post) {
     operands.push_back(
         {DNNL_ARG_ATTR_MULTIPLE_POST_OP(post.len()) | DNNL_ARG_SRC_1, Unbound(desc)});
     post.append_binary(dnnl::algorithm::binary_add, desc);
   }
 
-  void Add(int index, memory value) {
+  // Adds an argument of the primitive, whose address SetAddress() sets for each run.
+  void AddArgument(int index, memory value) {
     memories.push_back(std::move(value));
     arguments.push_back({index, memories.back().get()});
   }
 
-  // Uses the C interface, which does not throw.
+  // Runs sgemm for each product of the batch. Returns whether all succeed. Uses the C interface,
+  // which does not throw.
   bool RunGemm(const void* a_data, const void* b_data, void* y_data) const {
     const ProductShape& s = shape;
     const auto* const a = static_cast<const float*>(a_data);
@@ -151,16 +154,18 @@ struct OnednnProduct::Prepared {
     return true;
   }
 
-  bool Place(size_t i, const void* data) {
+  // Sets the address of an entry of `memories`. Returns whether oneDNN accepts it.
+  bool SetAddress(size_t i, const void* data) {
     return dnnl_memory_set_data_handle_v2(memories[i].get(), const_cast<void*>(data),
                                           stream.get()) == dnnl_success;
   }
 
   bool RunPrimitive(const void* a, const void* b, void* y, void* scratch,
                     absl::Span<const void* const> extra) {
-    bool placed = Place(0, a) && Place(1, b) && Place(2, y) && Place(3, scratch);
-    for (size_t i = 0; i < extra.size(); ++i) placed = placed && Place(4 + i, extra[i]);
-    return placed &&
+    bool is_set =
+        SetAddress(0, a) && SetAddress(1, b) && SetAddress(2, y) && SetAddress(3, scratch);
+    for (size_t i = 0; i < extra.size(); ++i) is_set = is_set && SetAddress(4 + i, extra[i]);
+    return is_set &&
            dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()),
                                   arguments.data()) == dnnl_success &&
            dnnl_stream_wait(stream.get()) == dnnl_success;

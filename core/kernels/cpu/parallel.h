@@ -36,7 +36,7 @@ class ThreadCount {
   int levels_before_;
 };
 
-// Splits [0, size) into one part for each thread and calls body(begin, end) for each part. Parts
+// Splits [0, size) into one range for each thread and calls body(begin, end) for each range. Ranges
 // begin at multiples of `grain`; their numbers of grains differ by at most one. Use it for work
 // that is the same at each index.
 template <typename Body>
@@ -90,9 +90,10 @@ void ParallelTasks(int threads, int64_t tasks, const Body& body) {
       &context);
 }
 
-// Returns the index of a worker's part, if a workspace is split into `threads` equal parts. Worker
-// 0, which always exists, has the last part, so a workspace is used to its end.
-inline int64_t PartOf(int worker, int threads) { return threads - 1 - worker; }
+// Returns the index of a worker's scratch memory, if a workspace is split into `threads` equal
+// scratch memories. Worker 0, which always exists, has the last one, so a workspace is used to its
+// end.
+inline int64_t ScratchIndexOf(int worker, int threads) { return threads - 1 - worker; }
 
 }  // namespace tessera::cpu
 

@@ -29,6 +29,7 @@ struct ProductArguments {
   bool accumulate;
 };
 
+// Computes kRows rows of kVectors vectors of c, whose sums stay in registers.
 template <int kRows, int kVectors>
 HWY_INLINE void ProductTile(const ProductArguments& p) {
   const FloatTag d;
@@ -69,6 +70,7 @@ inline constexpr int kTileRows = 4;
 inline constexpr int kTileVectors = 3;
 #endif
 
+// Computes `rows` rows of kVectors vectors of c.
 template <int kVectors>
 HWY_INLINE void ProductStrip(ProductArguments p, int64_t rows) {
   while (rows >= kTileRows) {
@@ -87,22 +89,22 @@ HWY_INLINE void ProductStrip(ProductArguments p, int64_t rows) {
 
 // Computes c, which has `rows` rows of `width` elements, a multiple of kLanes.
 static HWY_NOINLINE HWY_MAYBE_UNUSED void Product(ProductArguments p, int64_t rows, int64_t width) {
-  int64_t vectors = width / kLanes;
+  int64_t vectors = width / kLanes;  // of a row that remain
   while (vectors > 0) {
     // Four vectors are split into two and two, not three and one.
-    const int64_t taken = vectors >= kTileVectors && vectors != kTileVectors + 1 ? kTileVectors
+    const int64_t strip = vectors >= kTileVectors && vectors != kTileVectors + 1 ? kTileVectors
                           : vectors >= 2                                         ? 2
                                                                                  : 1;
-    if (taken == kTileVectors) {
+    if (strip == kTileVectors) {
       ProductStrip<kTileVectors>(p, rows);
-    } else if (taken == 2) {
+    } else if (strip == 2) {
       ProductStrip<2>(p, rows);
     } else {
       ProductStrip<1>(p, rows);
     }
-    p.b += taken * kLanes;
-    p.c += taken * kLanes;
-    vectors -= taken;
+    p.b += strip * kLanes;
+    p.c += strip * kLanes;
+    vectors -= strip;
   }
 }
 

@@ -15,6 +15,7 @@
 namespace tessera::cpu {
 namespace {
 
+// Returns the larger number; NaN if either is NaN.
 double Larger(double a, double b) { return a > b || a != a ? a : b; }
 
 double MaxOfRow(const float* x, int64_t count) {
@@ -33,7 +34,7 @@ void CombineMax(const double* from, int64_t count, double* result) {
   for (int64_t i = 0; i < count; ++i) result[i] = Larger(result[i], from[i]);
 }
 
-// Calls body(offset) for every index of `sizes`.
+// Calls body(offset) for every element of a tensor of these sizes and strides, in row-major order.
 template <typename Body>
 void ForEachOffset(const Shape& sizes, const Strides& strides, const Body& body) {
   const int64_t count = NumElements(sizes);
@@ -74,7 +75,7 @@ struct Dimensions {
     }
   }
   // Returns the offset of the first of the elements whose maximum is output `i`.
-  int64_t FirstOf(int64_t i) const {
+  int64_t FirstOffset(int64_t i) const {
     int64_t first = 0;
     for (int d = static_cast<int>(kept.size()) - 1; d >= 0; --d) {
       first += i % kept[d] * kept_strides[d];
@@ -84,26 +85,28 @@ struct Dimensions {
   }
 };
 
+// Sets dx: each dy is divided equally among the elements that equal the maximum, the others get 0.
 template <typename T>
 void ShareAmongLargest(const KernelCall& call) {
   const TensorView &dy = call.inputs[ReduceMaxGradInput::kDy],
                    &x = call.inputs[ReduceMaxGradInput::kX],
                    &y = call.inputs[ReduceMaxGradInput::kY];
   const TensorView& dx = call.outputs[0];
-  const Dimensions of(x.shape, call.request.attributes.GetInts("axes"));
-  const int64_t grain = std::max<int64_t>(16, 4096 / NumElements(of.reduced));
-  ParallelFor(call.request.threads, NumElements(of.kept), grain, [&](int64_t begin, int64_t end) {
+  const Dimensions dims(x.shape, call.request.attributes.GetInts("axes"));
+  const int64_t grain = std::max<int64_t>(16, 4096 / NumElements(dims.reduced));
+  ParallelFor(call.request.threads, NumElements(dims.kept), grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = of.FirstOf(i);
+      const int64_t first = dims.FirstOffset(i);
       const T* const from = x.As<T>() + first;
       T* const to = dx.As<T>() + first;
       const float max = static_cast<float>(y.As<T>()[i]);
       int64_t equal = 0;
-      ForEachOffset(of.reduced, of.reduced_strides,
-                    [&](int64_t at) { equal += static_cast<float>(from[at]) == max ? 1 : 0; });
+      ForEachOffset(dims.reduced, dims.reduced_strides, [&](int64_t offset) {
+        equal += static_cast<float>(from[offset]) == max ? 1 : 0;
+      });
       const T share(static_cast<float>(dy.As<T>()[i]) / static_cast<float>(equal));
-      ForEachOffset(of.reduced, of.reduced_strides, [&](int64_t at) {
-        to[at] = static_cast<float>(from[at]) == max ? share : T(0.0f);
+      ForEachOffset(dims.reduced, dims.reduced_strides, [&](int64_t offset) {
+        to[offset] = static_cast<float>(from[offset]) == max ? share : T(0.0f);
       });
     }
   });

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kStep = hn::MaxLanes(DoubleTag());
 
+// Returns the sum of a row, in double, by four chains of additions.
 double SumRow(const float* x, int64_t count) {
   const DoubleTag d;
   const HalfTag dh;
@@ -38,7 +39,8 @@ double SumRow(const float* x, int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// Adds four rows at a time, and the remaining rows one by one.
+// Adds the rows to `result`, column by column: four rows at a time, and the remaining rows one by
+// one.
 void SumColumns(const float* x, int64_t rows, int64_t stride, int64_t width, double* result) {
   const DoubleTag d;
   const HalfTag dh;

@@ -10,8 +10,10 @@
 namespace tessera::cpu {
 namespace {
 
-constexpr int64_t kRowPiece = 16384;   // elements
-constexpr int64_t kColumnPiece = 256;  // rows
+// A unit of the output is reduced piece by piece. Results do not depend on the number of threads,
+// because pieces do not.
+constexpr int64_t kRowPiece = 16384;   // elements of a row
+constexpr int64_t kColumnPiece = 256;  // rows of a strip
 constexpr int64_t kStrip = 1024;       // columns
 
 struct Dimension {
@@ -40,6 +42,7 @@ int64_t CountOf(const Dimensions& dimensions) {
   return count;
 }
 
+// Returns how a tensor of this shape is reduced over `axes`.
 Plan MakePlan(const Shape& shape, const std::vector<int64_t>& axes, int threads) {
   Plan plan;
   const Strides strides = RowMajorStrides(shape);
@@ -76,6 +79,7 @@ Plan MakePlan(const Shape& shape, const std::vector<int64_t>& axes, int threads)
   return plan;
 }
 
+// Returns the offset of the element with the row-major index i over these dimensions.
 int64_t OffsetOf(const Dimensions& dimensions, int64_t i) {
   int64_t offset = 0;
   for (int d = static_cast<int>(dimensions.size()) - 1; d >= 0; --d) {
@@ -101,6 +105,8 @@ Columns ColumnsOf(const Plan& plan, int64_t unit) {
 // number of elements of one row.
 constexpr int64_t kTileRows = 4;
 
+// Reduces a piece of 16-bit elements to `width` results: `length` elements of a row, or `length`
+// rows, `stride` apart.
 void ReduceHalves(const Reducer& reducer, DType dtype, const void* x, bool by_rows, int64_t length,
                   int64_t stride, int64_t width, double* result) {
   alignas(64) float tile[kTileRows * kStrip];
@@ -109,8 +115,8 @@ void ReduceHalves(const Reducer& reducer, DType dtype, const void* x, bool by_ro
     for (int64_t i = 0; i < length; i += kTileRows * kStrip) {
       const int64_t count = std::min(kTileRows * kStrip, length - i);
       ToFloats(dtype, ElementAt(dtype, x, i), count, tile);
-      const double part = reducer.row(tile, count);
-      reducer.combine(&part, 1, result);
+      const double tile_result = reducer.row(tile, count);
+      reducer.combine(&tile_result, 1, result);
     }
     return;
   }
@@ -124,26 +130,28 @@ void ReduceHalves(const Reducer& reducer, DType dtype, const void* x, bool by_ro
   }
 }
 
+// Sets `result` to the reduction of one piece of a unit.
 void ReducePiece(const Plan& plan, const Reducer& reducer, const TensorView& x, int64_t unit,
                  int64_t piece, double* result) {
   const int64_t begin = piece % plan.inner_pieces * plan.piece_length;
   const int64_t length = std::min(plan.piece_length, plan.inner_reduced.size - begin);
   const int64_t stride = plan.inner_reduced.stride;
-  const int64_t at = OffsetOf(plan.reduced, piece / plan.inner_pieces) + begin * stride +
-                     OffsetOf(plan.kept, unit / plan.strips) + unit % plan.strips * kStrip;
+  const int64_t offset = OffsetOf(plan.reduced, piece / plan.inner_pieces) + begin * stride +
+                         OffsetOf(plan.kept, unit / plan.strips) + unit % plan.strips * kStrip;
   const int64_t width = ColumnsOf(plan, unit).count;
   if (x.dtype != DType::kF32) {
-    return ReduceHalves(reducer, x.dtype, ElementAt(x.dtype, x.data, at), plan.by_rows, length,
+    return ReduceHalves(reducer, x.dtype, ElementAt(x.dtype, x.data, offset), plan.by_rows, length,
                         stride, width, result);
   }
   if (plan.by_rows) {
-    *result = reducer.row(x.As<float>() + at, length);
+    *result = reducer.row(x.As<float>() + offset, length);
     return;
   }
   std::fill_n(result, width, reducer.identity);
-  reducer.columns(x.As<float>() + at, length, stride, width, result);
+  reducer.columns(x.As<float>() + offset, length, stride, width, result);
 }
 
+// Writes results to consecutive elements of y, converted to its dtype.
 void WriteResults(const double* from, int64_t count, const TensorView& y, int64_t first) {
   WithFloatType(y.dtype, [&](auto type) {
     using T = decltype(type);

@@ -22,8 +22,9 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// In f32, exponentials are stored in y and then divided. In 16 bits storing would round them, so
-// they are computed again before they are divided.
+// Computes the softmax of `count` consecutive elements. In f32, exponentials are stored in y and
+// then divided. In 16 bits storing would round them, so they are computed again before they are
+// divided.
 void SoftmaxOfRow(const float* x, float* y, int64_t count) {
   const Floats max = SetF(MaxOfFloats(x, count));
   double sum[1];
@@ -39,12 +40,14 @@ void SoftmaxOfRow(const float* x, float* y, int64_t count) {
                            HWY_ATTR { access.Store(hn::Div(access.Load(y + i), total), y + i); });
 }
 
+// Returns the maximum of `count` 16-bit floats; -infinity if there are none.
 HWY_INLINE float MaxOfHalves(const auto* x, int64_t count) {
   const FloatTag d;
   const Floats lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   Floats max = lowest;
-  ForEachVector(count, [&, x](auto access, int64_t i)
-                           HWY_ATTR { max = hn::Max(max, access.Or(access.Load(x + i), lowest)); });
+  ForEachVector(count, [&, x](auto access, int64_t i) HWY_ATTR {
+    max = hn::Max(max, access.WithUnusedLanes(access.Load(x + i), lowest));
+  });
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
@@ -63,6 +66,7 @@ void SoftmaxOfRow(const Half* x, Half* y, int64_t count) {
   });
 }
 
+// dx = y * (dy - dot(dy, y)), the gradient of a row's softmax y.
 template <typename T>
 void GradientOfRow(const T* dy, const T* y, T* dx, int64_t count) {
   double sum[1];
@@ -80,7 +84,7 @@ void GradientOfRow(const T* dy, const T* y, T* dx, int64_t count) {
 // A long column is summed in blocks of this many elements, and then over blocks.
 constexpr int64_t kBlock = 128;
 
-// Columns of a [length, inner] matrix.
+// Computes the softmax of each column of a [length, inner] matrix.
 template <typename T>
 void SoftmaxOfColumns(const T* x, T* y, int64_t length, int64_t inner) {
   ForEachVector(inner, [=](auto access, int64_t i) HWY_ATTR {
@@ -89,38 +93,39 @@ void SoftmaxOfColumns(const T* x, T* y, int64_t length, int64_t inner) {
     Floats sum = SetF(0.0f);
     for (int64_t begin = 0; begin < length; begin += kBlock) {
       const int64_t end = HWY_MIN(length, begin + kBlock);
-      Floats part = SetF(0.0f);
+      Floats block_sum = SetF(0.0f);
       for (int64_t j = begin; j < end; ++j) {
         const Floats e = ExpOfNegative(hn::Sub(access.Load(x + j * inner + i), max));
-        part = hn::Add(part, e);
+        block_sum = hn::Add(block_sum, e);
         if constexpr (!kIsHalf<T>) access.Store(e, y + j * inner + i);
       }
-      sum = hn::Add(sum, part);
+      sum = hn::Add(sum, block_sum);
     }
     for (int64_t j = 0; j < length; ++j) {
-      T* const at = y + j * inner + i;
+      T* const row = y + j * inner + i;
       if constexpr (kIsHalf<T>) {
         const Floats e = ExpOfNegative(hn::Sub(access.Load(x + j * inner + i), max));
-        access.Store(hn::Div(e, sum), at);
+        access.Store(hn::Div(e, sum), row);
       } else {
-        access.Store(hn::Div(access.Load(at), sum), at);
+        access.Store(hn::Div(access.Load(row), sum), row);
       }
     }
   });
 }
 
+// Computes the same for each column of [length, inner] matrices.
 template <typename T>
 void GradientOfColumns(const T* dy, const T* y, T* dx, int64_t length, int64_t inner) {
   ForEachVector(inner, [=](auto access, int64_t i) HWY_ATTR {
     Floats dot = SetF(0.0f);
     for (int64_t begin = 0; begin < length; begin += kBlock) {
       const int64_t end = HWY_MIN(length, begin + kBlock);
-      Floats part = SetF(0.0f);
+      Floats block_dot = SetF(0.0f);
       for (int64_t j = begin; j < end; ++j) {
-        const int64_t at = j * inner + i;
-        part = hn::MulAdd(access.Load(dy + at), access.Load(y + at), part);
+        const int64_t offset = j * inner + i;
+        block_dot = hn::MulAdd(access.Load(dy + offset), access.Load(y + offset), block_dot);
       }
-      dot = hn::Add(dot, part);
+      dot = hn::Add(dot, block_dot);
     }
     for (int64_t j = i; j < length * inner; j += inner) {
       access.Store(hn::Mul(access.Load(y + j), hn::Sub(access.Load(dy + j), dot)), dx + j);
@@ -128,7 +133,7 @@ void GradientOfColumns(const T* dy, const T* y, T* dx, int64_t length, int64_t i
   });
 }
 
-// A [length, inner] matrix.
+// Computes the softmax of each column of a row-major [length, inner] matrix.
 void SoftmaxMatrix(DType dtype, const void* x, void* y, int64_t length, int64_t inner) {
   WithFloatType(dtype, [&](auto type) {
     using T = decltype(type);
@@ -159,6 +164,10 @@ namespace {
 HWY_EXPORT(SoftmaxMatrix);
 HWY_EXPORT(SoftmaxGradMatrix);
 
+// A thread takes about this many elements at a time: fewer do not pay for the hand-over.
+constexpr int64_t kGrainElements = 8192;
+
+// The tensor as `outer` matrices [length, inner]; softmax runs along `length`.
 struct Extents {
   int64_t outer = 1, length = 1, inner = 1;
 
@@ -170,7 +179,8 @@ struct Extents {
     }
   }
   int64_t elements() const { return outer * length * inner; }
-  int64_t grain() const { return std::max<int64_t>(1, 8192 / (length * inner)); }
+  // Returns how many of the `outer` matrices a thread takes at a time. There must be elements.
+  int64_t grain() const { return std::max<int64_t>(1, kGrainElements / (length * inner)); }
 };
 
 absl::Status Softmax(const KernelCall& call) {
@@ -179,9 +189,10 @@ absl::Status Softmax(const KernelCall& call) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
   ParallelFor(call.request.threads, e.outer, e.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t at = i * e.length * e.inner;
+      const int64_t offset = i * e.length * e.inner;
       HWY_DYNAMIC_DISPATCH(SoftmaxMatrix)
-      (x.dtype, ElementAt(x.dtype, x.data, at), ElementAt(x.dtype, y.data, at), e.length, e.inner);
+      (x.dtype, ElementAt(x.dtype, x.data, offset), ElementAt(x.dtype, y.data, offset), e.length,
+       e.inner);
     }
   });
   return absl::OkStatus();
@@ -194,10 +205,10 @@ absl::Status SoftmaxGrad(const KernelCall& call) {
                    &dx = call.outputs[0];
   ParallelFor(call.request.threads, e.outer, e.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t at = i * e.length * e.inner;
+      const int64_t offset = i * e.length * e.inner;
       HWY_DYNAMIC_DISPATCH(SoftmaxGradMatrix)
-      (y.dtype, ElementAt(y.dtype, dy.data, at), ElementAt(y.dtype, y.data, at),
-       ElementAt(y.dtype, dx.data, at), e.length, e.inner);
+      (y.dtype, ElementAt(y.dtype, dy.data, offset), ElementAt(y.dtype, y.data, offset),
+       ElementAt(y.dtype, dx.data, offset), e.length, e.inner);
     }
   });
   return absl::OkStatus();

@@ -17,7 +17,8 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-double SquaresOfBlock(const float* x, int64_t count) {
+// Returns the sum of the squares of `count` floats, in double, by four chains of additions.
+double SumSquaresOfFloats(const float* x, int64_t count) {
   const DoubleTag d;
   const HalfTag dh;
   constexpr int64_t kStep = hn::MaxLanes(DoubleTag());
@@ -48,38 +49,39 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 
-HWY_EXPORT(SquaresOfBlock);
+HWY_EXPORT(SumSquaresOfFloats);
 
 constexpr int64_t kBlock = 16384;
 
-int64_t Blocks(int64_t elements) { return (elements + kBlock - 1) / kBlock; }
+int64_t BlockCount(int64_t elements) { return (elements + kBlock - 1) / kBlock; }
 
 int64_t SumSquaresWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  return Blocks(NumElements(request.inputs[0].shape)) * static_cast<int64_t>(sizeof(double));
+  return BlockCount(NumElements(request.inputs[0].shape)) * static_cast<int64_t>(sizeof(double));
 }
 
-double SquaresOfPart(const TensorView& x, int64_t begin, int64_t count) {
+// Returns the sum of the squares of elements [begin, begin + count) of x, of any floating dtype.
+double SumSquaresOfRange(const TensorView& x, int64_t begin, int64_t count) {
   if (x.dtype == DType::kF32) {
-    return HWY_DYNAMIC_DISPATCH(SquaresOfBlock)(x.As<float>() + begin, count);
+    return HWY_DYNAMIC_DISPATCH(SumSquaresOfFloats)(x.As<float>() + begin, count);
   }
   constexpr int64_t kTile = 2048;
   alignas(64) float tile[kTile];
   double sum = 0;
   for (int64_t i = 0; i < count; i += kTile) {
-    const int64_t part = std::min(kTile, count - i);
-    ToFloats(x.dtype, ElementAt(x.dtype, x.data, begin + i), part, tile);
-    sum += HWY_DYNAMIC_DISPATCH(SquaresOfBlock)(tile, part);
+    const int64_t tile_count = std::min(kTile, count - i);
+    ToFloats(x.dtype, ElementAt(x.dtype, x.data, begin + i), tile_count, tile);
+    sum += HWY_DYNAMIC_DISPATCH(SumSquaresOfFloats)(tile, tile_count);
   }
   return sum;
 }
 
 absl::Status SumSquares(const KernelCall& call) {
   const TensorView& x = call.inputs[0];
-  const int64_t elements = x.elements(), blocks = Blocks(elements);
+  const int64_t elements = x.elements(), blocks = BlockCount(elements);
   double* const sums = static_cast<double*>(call.workspace);
   ParallelFor(call.request.threads, blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      sums[b] = SquaresOfPart(x, b * kBlock, std::min(kBlock, elements - b * kBlock));
+      sums[b] = SumSquaresOfRange(x, b * kBlock, std::min(kBlock, elements - b * kBlock));
     }
   });
   double sum = 0;

@@ -110,6 +110,7 @@ HWY_INLINE HalfWords Narrow(Floats v, Float16 /*type*/) {
 }
 #endif
 
+// Return the address of the bits of 16-bit elements.
 template <class Half>
 HWY_INLINE const uint16_t* WordsOf(const Half* from) {
   return &from->bits;
@@ -132,7 +133,7 @@ struct FullVector {
     hn::StoreU(Narrow(v, Half()), HalfWordTag(), WordsOf(to));
   }
   // Returns `v`, with `other` in unused lanes.
-  HWY_INLINE Floats Or(Floats v, Floats /*other*/) const { return v; }
+  HWY_INLINE Floats WithUnusedLanes(Floats v, Floats /*other*/) const { return v; }
 };
 
 // Reads and writes the first `count` lanes of a vector. The memory of the other lanes is neither
@@ -154,7 +155,8 @@ struct ShortVector {
     hn::Store(Narrow(v, Half()), HalfWordTag(), lanes);
     std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(Half));
   }
-  HWY_INLINE Floats Or(Floats v, Floats other) const {
+  // Returns `v`, with `other` in unused lanes.
+  HWY_INLINE Floats WithUnusedLanes(Floats v, Floats other) const {
     return hn::IfThenElse(hn::FirstN(FloatTag(), static_cast<size_t>(count)), v, other);
   }
 };
@@ -197,11 +199,11 @@ HWY_INLINE void SumVectors(int64_t count, const Body& body, double (&sums)[kSums
       for (int s = 0; s < kSums; ++s) chains[s][0] = hn::Add(chains[s][0], terms[s]);
     }
     if (i < end) {
-      const ShortVector part{end - i};
+      const ShortVector rest{end - i};
       Floats terms[kSums];
-      body(part, i, terms);
+      body(rest, i, terms);
       for (int s = 0; s < kSums; ++s) {
-        chains[s][0] = hn::Add(chains[s][0], part.Or(terms[s], zero));
+        chains[s][0] = hn::Add(chains[s][0], rest.WithUnusedLanes(terms[s], zero));
       }
     }
     for (int s = 0; s < kSums; ++s) {
@@ -226,8 +228,8 @@ HWY_INLINE float MaxOfFloats(const float* x, int64_t count) {
   }
   for (; i + kLanes <= count; i += kLanes) max0 = hn::Max(max0, hn::LoadU(d, x + i));
   if (i < count) {
-    const ShortVector part{count - i};
-    max1 = hn::Max(max1, part.Or(part.Load(x + i), lowest));
+    const ShortVector rest{count - i};
+    max1 = hn::Max(max1, rest.WithUnusedLanes(rest.Load(x + i), lowest));
   }
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3))));
 }

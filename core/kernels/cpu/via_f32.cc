@@ -33,16 +33,17 @@ KernelRequest Widened(const KernelRequest& request) {
 // of the inner kernel.
 struct Placement {
   std::vector<int64_t> inputs, outputs;
-  int64_t end = 0;  // of the f32 forms
+  int64_t end = 0;  // of the f32 copies
 
   explicit Placement(const KernelRequest& request) {
-    Place(request.inputs, inputs);
-    Place(request.outputs, outputs);
+    AddOffsets(request.inputs, inputs);
+    AddOffsets(request.outputs, outputs);
   }
+  // Returns the bytes of the workspace, with those of the inner kernel.
   int64_t Bytes(int64_t inner) const { return inner == 0 ? end : Aligned(end) + inner; }
 
  private:
-  void Place(const std::vector<TensorType>& types, std::vector<int64_t>& offsets) {
+  void AddOffsets(const std::vector<TensorType>& types, std::vector<int64_t>& offsets) {
     for (const TensorType& type : types) {
       offsets.push_back(-1);
       const int64_t elements = NumElements(type.shape);
@@ -130,11 +131,11 @@ class ViaF32Kernel : public Kernel {
   absl::string_view name() const override { return name_; }
 
   bool Accepts(const KernelRequest& request) const override {
-    bool any = false;
+    bool has_halves = false;
     for (const auto* types : {&request.inputs, &request.outputs}) {
-      for (const TensorType& type : *types) any = any || IsHalf(type.dtype);
+      for (const TensorType& type : *types) has_halves = has_halves || IsHalf(type.dtype);
     }
-    return any && inner_->Accepts(Widened(request));
+    return has_halves && inner_->Accepts(Widened(request));
   }
 
   bool LibraryWorkspace() const override { return inner_->LibraryWorkspace(); }

@@ -23,20 +23,20 @@ void WriteLines(const TensorView& x, const TensorView& y, const Shape& start, in
   const int64_t step = dims == 0 ? 1 : x.strides[dims - 1];
   for (int64_t line = begin; line < end; ++line) {
     T* const out = y.As<T>() + line * columns;
-    int64_t at = 0;
+    int64_t offset = 0;  // of the line in x
     bool inside = x.elements() > 0;
     int64_t rest = line;
     for (int d = dims - 2; d >= 0; --d) {
       const int64_t i = rest % y.shape[d] - start[d];
       rest /= y.shape[d];
       inside = inside && i >= 0 && i < x.shape[d];
-      at += i * x.strides[d];
+      offset += i * x.strides[d];
     }
     if (!inside) {
       std::memset(out, 0, columns * sizeof(T));
       continue;
     }
-    const T* const from = x.As<T>() + at;
+    const T* const from = x.As<T>() + offset;
     std::memset(out, 0, first * sizeof(T));
     if (step == 1) {
       std::copy_n(from, count, out + first);

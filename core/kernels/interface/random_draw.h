@@ -1,5 +1,5 @@
 // Describes the random numbers that a kernel draws. They are not part of a kernel request, because
-// drawing other numbers, or those of another part of a tensor, is the same work.
+// drawing other numbers, or those of another region of a tensor, is the same work.
 #ifndef TESSERA_CORE_KERNELS_INTERFACE_RANDOM_DRAW_H_
 #define TESSERA_CORE_KERNELS_INTERFACE_RANDOM_DRAW_H_
 
@@ -26,9 +26,9 @@ struct RandomDraw {
   int64_t first = 0;
 };
 
-// Removes from `attributes` those that describe the draw (random_path, and, for a part, start and
-// whole), and returns the draw; nullopt if the operator draws nothing. `shape` is the shape of
-// output 0.
+// Removes from `attributes` those that describe the draw (random_path, and, for a region, start and
+// global_shape), and returns the draw; nullopt if the operator draws nothing. `shape` is the shape
+// of output 0.
 std::optional<RandomDraw> TakeDraw(const Shape& shape, Attributes& attributes);
 // Returns the draw like TakeDraw, but does not change the attributes.
 std::optional<RandomDraw> DrawOf(const Shape& shape, const Attributes& attributes);

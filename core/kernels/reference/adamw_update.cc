@@ -30,20 +30,20 @@ absl::Status AdamwUpdate(const KernelCall &call) {
   ForEachIndex<7>(p.shape,
                   {p.strides, gradient.strides, m.strides, v.strides, new_p.strides, new_m.strides,
                    new_v.strides},
-                  [&](int64_t p_at, int64_t g_at, int64_t m_at, int64_t v_at, int64_t new_p_at,
-                      int64_t new_m_at, int64_t new_v_at) {
-                    const double old_p = p.As<double>()[p_at];
-                    const double old_m = m.As<double>()[m_at], old_v = v.As<double>()[v_at];
-                    const double g = gradient.As<double>()[g_at] * scale;
+                  [&](int64_t p_offset, int64_t g_offset, int64_t m_offset, int64_t v_offset,
+                      int64_t new_p_offset, int64_t new_m_offset, int64_t new_v_offset) {
+                    const double old_p = p.As<double>()[p_offset];
+                    const double old_m = m.As<double>()[m_offset], old_v = v.As<double>()[v_offset];
+                    const double g = gradient.As<double>()[g_offset] * scale;
                     const double decayed = old_p - lr * weight_decay * old_p;
                     const double next_m = beta1 * old_m + (1 - beta1) * g;
                     const double next_v = beta2 * old_v + (1 - beta2) * g * g;
                     const double next_p =
                         decayed - lr / correction1 * next_m /
                                       (std::sqrt(next_v) / std::sqrt(correction2) + eps);
-                    new_p.As<double>()[new_p_at] = update ? next_p : old_p;
-                    new_m.As<double>()[new_m_at] = update ? next_m : old_m;
-                    new_v.As<double>()[new_v_at] = update ? next_v : old_v;
+                    new_p.As<double>()[new_p_offset] = update ? next_p : old_p;
+                    new_m.As<double>()[new_m_offset] = update ? next_m : old_m;
+                    new_v.As<double>()[new_v_offset] = update ? next_v : old_v;
                   });
   return absl::OkStatus();
 }

@@ -7,12 +7,13 @@ namespace tessera::reference {
 namespace {
 
 absl::Status AllFinite(const KernelCall& call) {
-  bool all = true;
+  bool all_finite = true;
   for (const TensorView& x : call.inputs) {
-    ForEachIndex<1>(x.shape, {x.strides},
-                    [&](int64_t i) { all = all && std::isfinite(x.As<double>()[i]); });
+    ForEachIndex<1>(x.shape, {x.strides}, [&](int64_t i) {
+      all_finite = all_finite && std::isfinite(x.As<double>()[i]);
+    });
   }
-  *call.outputs[0].As<uint8_t>() = all ? 1 : 0;
+  *call.outputs[0].As<uint8_t>() = all_finite ? 1 : 0;
   return absl::OkStatus();
 }
 

@@ -20,7 +20,7 @@ absl::Status LayerNorm(const KernelCall& call) {
   ForEachIndex<4>(
       Leading(x.shape, 1),
       {Leading(x.strides, 1), Leading(y.strides, 1), mean_out.strides, rstd_out.strides},
-      [&](int64_t i, int64_t j, int64_t mean_at, int64_t rstd_at) {
+      [&](int64_t i, int64_t j, int64_t mean_offset, int64_t rstd_offset) {
         const Line x_row = LastLine(x, i), y_row = LastLine(y, j);
         double sum = 0;
         for (int64_t c = 0; c < columns; ++c) sum += x_row[c];
@@ -33,8 +33,8 @@ absl::Status LayerNorm(const KernelCall& call) {
         for (int64_t c = 0; c < columns; ++c) {
           y_row[c] = (x_row[c] - mean) * rstd * weight[c] + bias[c];
         }
-        mean_out.As<double>()[mean_at] = mean;
-        rstd_out.As<double>()[rstd_at] = rstd;
+        mean_out.As<double>()[mean_offset] = mean;
+        rstd_out.As<double>()[rstd_offset] = rstd;
       });
   return absl::OkStatus();
 }
@@ -55,10 +55,10 @@ absl::Status LayerNormGrad(const KernelCall& call) {
       Leading(x.shape, 1),
       {Leading(dy.strides, 1), Leading(x.strides, 1), Leading(dx.strides, 1), mean_in.strides,
        rstd_in.strides},
-      [&](int64_t i, int64_t j, int64_t k, int64_t mean_at, int64_t rstd_at) {
+      [&](int64_t i, int64_t j, int64_t k, int64_t mean_offset, int64_t rstd_offset) {
         const Line dy_row = LastLine(dy, i), x_row = LastLine(x, j), dx_row = LastLine(dx, k);
-        const double mean = mean_in.As<double>()[mean_at];
-        const double rstd = rstd_in.As<double>()[rstd_at];
+        const double mean = mean_in.As<double>()[mean_offset];
+        const double rstd = rstd_in.As<double>()[rstd_offset];
         // With n = (x - mean) * rstd and dn = dy * weight:
         // dx = rstd * (dn - average of dn - n * average of dn * n).
         double sum_dn = 0, sum_dn_n = 0;

@@ -26,23 +26,23 @@ absl::Status LinearLogSumExp(const KernelCall& call) {
   const int64_t first_row =
       TableRowsOf(call.input_regions, LinearLogSumExpInput::kW, vocabulary).first;
   double* const logits = static_cast<double*>(call.workspace);
-  ForEachIndex<4>(targets.shape,
-                  {Leading(x.strides, 1), targets.strides, lse.strides, target_logit.strides},
-                  [&](int64_t x_at, int64_t target_at, int64_t lse_at, int64_t logit_at) {
-                    double max = -std::numeric_limits<double>::infinity();
-                    for (int64_t v = 0; v < vocabulary; ++v) {
-                      logits[v] = Dot(LastLine(x, x_at), LastLine(w, v * w.strides[0]), columns);
-                      max = std::max(max, logits[v]);
-                    }
-                    // Without a finite logit the sum is 0: -infinity - -infinity is no number.
-                    const double shift = std::isinf(max) && max < 0 ? 0 : max;
-                    double sum = 0;
-                    for (int64_t v = 0; v < vocabulary; ++v) sum += std::exp(logits[v] - shift);
-                    const int64_t target = targets.As<int32_t>()[target_at] - first_row;
-                    const bool valid = target >= 0 && target < vocabulary;
-                    lse.As<double>()[lse_at] = max + std::log(sum);
-                    target_logit.As<double>()[logit_at] = valid ? logits[target] : 0;
-                  });
+  ForEachIndex<4>(
+      targets.shape, {Leading(x.strides, 1), targets.strides, lse.strides, target_logit.strides},
+      [&](int64_t x_offset, int64_t target_offset, int64_t lse_offset, int64_t logit_offset) {
+        double max = -std::numeric_limits<double>::infinity();
+        for (int64_t v = 0; v < vocabulary; ++v) {
+          logits[v] = Dot(LastLine(x, x_offset), LastLine(w, v * w.strides[0]), columns);
+          max = std::max(max, logits[v]);
+        }
+        // Without a finite logit the sum is 0: -infinity - -infinity is no number.
+        const double shift = std::isinf(max) && max < 0 ? 0 : max;
+        double sum = 0;
+        for (int64_t v = 0; v < vocabulary; ++v) sum += std::exp(logits[v] - shift);
+        const int64_t target = targets.As<int32_t>()[target_offset] - first_row;
+        const bool valid = target >= 0 && target < vocabulary;
+        lse.As<double>()[lse_offset] = max + std::log(sum);
+        target_logit.As<double>()[logit_offset] = valid ? logits[target] : 0;
+      });
   return absl::OkStatus();
 }
 
@@ -61,19 +61,20 @@ absl::Status LinearLogSumExpGrad(const KernelCall& call) {
   ForEachIndex<6>(targets.shape,
                   {dlse.strides, dtarget.strides, Leading(x.strides, 1), targets.strides,
                    lse.strides, Leading(dx.strides, 1)},
-                  [&](int64_t dlse_at, int64_t dtarget_at, int64_t x_at, int64_t target_at,
-                      int64_t lse_at, int64_t dx_at) {
-                    const double row_dlse = dlse.As<double>()[dlse_at];
-                    const double row_dtarget = dtarget.As<double>()[dtarget_at];
+                  [&](int64_t dlse_offset, int64_t dtarget_offset, int64_t x_offset,
+                      int64_t target_offset, int64_t lse_offset, int64_t dx_offset) {
+                    const double row_dlse = dlse.As<double>()[dlse_offset];
+                    const double row_dtarget = dtarget.As<double>()[dtarget_offset];
                     if (row_dlse == 0 && row_dtarget == 0)
                       return;  // Even if its logits are not finite.
-                    const Line x_row = LastLine(x, x_at), dx_row = LastLine(dx, dx_at);
+                    const Line x_row = LastLine(x, x_offset), dx_row = LastLine(dx, dx_offset);
                     for (int64_t v = 0; v < vocabulary; ++v) {
                       const Line w_row = LastLine(w, v * w.strides[0]);
                       const Line dw_row = LastLine(dw, v * dw.strides[0]);
                       const double logit = Dot(x_row, w_row, columns);
-                      double dlogit = row_dlse * std::exp(logit - lse.As<double>()[lse_at]);
-                      if (v == targets.As<int32_t>()[target_at] - first_row) dlogit += row_dtarget;
+                      double dlogit = row_dlse * std::exp(logit - lse.As<double>()[lse_offset]);
+                      if (v == targets.As<int32_t>()[target_offset] - first_row)
+                        dlogit += row_dtarget;
                       for (int64_t c = 0; c < columns; ++c) {
                         dx_row[c] += dlogit * w_row[c];
                         dw_row[c] += dlogit * x_row[c];

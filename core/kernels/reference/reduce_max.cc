@@ -35,13 +35,13 @@ absl::Status ReduceMaxGrad(const KernelCall& call) {
   ForEachIndex<4>(reduction.Kept(x.shape),
                   {reduction.KeptOfOutput(dy.strides), reduction.Kept(x.strides),
                    reduction.KeptOfOutput(y.strides), reduction.Kept(dx.strides)},
-                  [&](int64_t dy_at, int64_t first_x, int64_t y_at, int64_t first_dx) {
-                    const double max = y.As<double>()[y_at];
+                  [&](int64_t dy_offset, int64_t first_x, int64_t y_offset, int64_t first_dx) {
+                    const double max = y.As<double>()[y_offset];
                     double count = 0;
                     ForEachIndex<1>(
                         reduction.Reduced(x.shape), {reduction.Reduced(x.strides)},
                         [&](int64_t i) { count += x.As<double>()[first_x + i] == max ? 1 : 0; });
-                    const double share = dy.As<double>()[dy_at] / count;
+                    const double share = dy.As<double>()[dy_offset] / count;
                     ForEachIndex<2>(reduction.Reduced(x.shape),
                                     {reduction.Reduced(x.strides), reduction.Reduced(dx.strides)},
                                     [&](int64_t i, int64_t j) {

@@ -21,16 +21,16 @@ absl::Status SgdUpdate(const KernelCall& call) {
   const double scale = *call.inputs[Input::Scale(has_momentum)].As<double>();
   const bool update = *call.inputs[Input::Predicate(has_momentum)].As<uint8_t>() != 0;
 
-  ForEachIndex<5>(
-      p.shape, {p.strides, gradient.strides, m.strides, new_p.strides, new_m.strides},
-      [&](int64_t p_at, int64_t g_at, int64_t m_at, int64_t new_p_at, int64_t new_m_at) {
-        const double old_p = p.As<double>()[p_at];
-        const double old_m = has_momentum ? m.As<double>()[m_at] : 0;
-        const double g = gradient.As<double>()[g_at] * scale + weight_decay * old_p;
-        const double change = has_momentum ? momentum * old_m + g : g;
-        new_p.As<double>()[new_p_at] = update ? old_p - lr * change : old_p;
-        if (has_momentum) new_m.As<double>()[new_m_at] = update ? change : old_m;
-      });
+  ForEachIndex<5>(p.shape, {p.strides, gradient.strides, m.strides, new_p.strides, new_m.strides},
+                  [&](int64_t p_offset, int64_t g_offset, int64_t m_offset, int64_t new_p_offset,
+                      int64_t new_m_offset) {
+                    const double old_p = p.As<double>()[p_offset];
+                    const double old_m = has_momentum ? m.As<double>()[m_offset] : 0;
+                    const double g = gradient.As<double>()[g_offset] * scale + weight_decay * old_p;
+                    const double change = has_momentum ? momentum * old_m + g : g;
+                    new_p.As<double>()[new_p_offset] = update ? old_p - lr * change : old_p;
+                    if (has_momentum) new_m.As<double>()[new_m_offset] = update ? change : old_m;
+                  });
   return absl::OkStatus();
 }
 

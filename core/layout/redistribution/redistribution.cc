@@ -33,7 +33,7 @@ absl::string_view KindName(Kind kind) {
 
 // Returns the number of elements of the buffer that holds all parts along `dim`. If parts are
 // consecutive in memory, the last ones are as short as the data; otherwise all are padded.
-int64_t CountOfParts(const Shape& full, int dim, int64_t part, int ranks) {
+int64_t BufferElements(const Shape& full, int dim, int64_t part, int ranks) {
   const bool consecutive = NumElements(absl::MakeSpan(full).first(dim)) == 1;
   return consecutive ? NumElements(full) : part * ranks;
 }
@@ -86,11 +86,11 @@ std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const 
   if (step.kind == Kind::kAllGather) {
     call.operation = CollectiveOperation::kAllGather;
     call.part = NumElements(input);
-    call.count = CountOfParts(output, before.dim, call.part, ranks);
+    call.count = BufferElements(output, before.dim, call.part, ranks);
   } else if (step.kind == Kind::kReduceScatter) {
     call.operation = CollectiveOperation::kReduceScatter;
     call.part = NumElements(output);
-    call.count = CountOfParts(input, after.dim, call.part, ranks);
+    call.count = BufferElements(input, after.dim, call.part, ranks);
   } else if (step.kind == Kind::kAllToAll) {
     Shape block = input;
     block[after.dim] = output[after.dim];

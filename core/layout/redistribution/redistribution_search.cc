@@ -14,7 +14,7 @@ namespace {
 
 using Kind = RedistributionStep::Kind;
 
-// Axes of one rank are B.
+// Returns `layout` with B along axes of one rank.
 MeshLayout WithoutAxesOfOneRank(MeshLayout layout, const Mesh& mesh) {
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     if (mesh.axis(axis).size == 1) layout = layout.With(axis, AxisLayout::Broadcast());
@@ -35,15 +35,15 @@ class Search {
         if (axis.split()) AddSplit(axis.dim, axis.unit);
       }
     }
-    Reach(from, {}, -1, std::nullopt);
+    AddOrImproveNode(from, {}, -1, std::nullopt);
   }
 
   std::optional<Redistribution> Run() && {
     while (!queue_.empty()) {
       const auto [distance, index] = queue_.top();
       queue_.pop();
-      if (nodes_[index].done) continue;
-      nodes_[index].done = true;
+      if (nodes_[index].settled) continue;
+      nodes_[index].settled = true;
       const MeshLayout layout = nodes_[index].layout;
       if (HoldSameElements(layout, to_, type_.shape, mesh_)) return PathTo(index);
       Expand(index, layout);
@@ -70,23 +70,26 @@ class Search {
     Distance distance;
     int previous = -1;
     std::optional<RedistributionStep> step;  // from the previous node; none: the same elements
-    bool done = false;
+    bool settled = false;                    // its distance is final
   };
   using Entry = std::pair<Distance, int>;  // of equal distances, the node that was reached first
 
+  // Adds a split that intermediate layouts may have.
   void AddSplit(int dim, int64_t unit) {
     const AxisLayout split = AxisLayout::Split(dim, unit);
     if (std::find(splits_.begin(), splits_.end(), split) == splits_.end()) splits_.push_back(split);
   }
 
-  void Reach(const MeshLayout& layout, Distance distance, int previous,
-             std::optional<RedistributionStep> step) {
+  // Adds a node for a layout that was reached from node `previous` by `step`, or improves the node
+  // that it has.
+  void AddOrImproveNode(const MeshLayout& layout, Distance distance, int previous,
+                        std::optional<RedistributionStep> step) {
     const auto [known, is_new] = index_.try_emplace(layout, static_cast<int>(nodes_.size()));
     if (is_new) {
       nodes_.push_back({layout, distance, previous, std::move(step)});
     } else {
       Node& node = nodes_[known->second];
-      if (node.done || !(distance < node.distance)) return;
+      if (node.settled || !(distance < node.distance)) return;
       node.distance = distance;
       node.previous = previous;
       node.step = std::move(step);
@@ -94,7 +97,9 @@ class Search {
     queue_.push({distance, known->second});
   }
 
-  void Step(int index, Kind kind, int axis, const MeshLayout& from, AxisLayout next) {
+  // Follows the edge of a step from node `index`, which brings `axis` of `from` to the layout
+  // `next`.
+  void TakeStep(int index, Kind kind, int axis, const MeshLayout& from, AxisLayout next) {
     RedistributionStep step{kind, axis, from, from.With(axis, next)};
     Distance distance = nodes_[index].distance;
     for (const CollectiveCall& call : CollectivesOf(step, type_, mesh_)) {
@@ -105,55 +110,58 @@ class Search {
       if (from.axis(inner).partial()) ++distance.outer_first;
     }
     const MeshLayout to = step.to;
-    Reach(to, distance, index, std::move(step));
+    AddOrImproveNode(to, distance, index, std::move(step));
   }
 
-  void SameElements(int index, const MeshLayout& from, const MeshLayout& to) {
-    if (index_.contains(to) && nodes_[index_[to]].done) return;
+  // Follows the free edge to `to` if each rank holds the same elements in both layouts.
+  void ReachIfSameElements(int index, const MeshLayout& from, const MeshLayout& to) {
+    if (index_.contains(to) && nodes_[index_[to]].settled) return;
     if (!HoldSameElements(from, to, type_.shape, mesh_)) return;
-    Reach(to, nodes_[index].distance, index, std::nullopt);
+    AddOrImproveNode(to, nodes_[index].distance, index, std::nullopt);
   }
 
+  // Follows all edges from a node.
   void Expand(int index, const MeshLayout& layout) {
-    const bool sums = std::all_of(layout.axes().begin(), layout.axes().end(), [](const auto& axis) {
-      return !axis.partial() || axis == AxisLayout::Partial();
-    });
+    const bool partial_only_as_sums = std::all_of(
+        layout.axes().begin(), layout.axes().end(),
+        [](const auto& axis) { return !axis.partial() || axis == AxisLayout::Partial(); });
     for (int i = 0; i < mesh_.num_axes(); ++i) {
       if (mesh_.axis(i).size == 1) continue;
       const AxisLayout axis = layout.axis(i);
       if (axis.split()) {
-        Rename(index, layout, i);
-        if (!layout.Innermost(i)) continue;
-        Step(index, Kind::kAllGather, i, layout, AxisLayout::Broadcast());
+        ReachEquivalentLayouts(index, layout, i);
+        if (!layout.IsInnermost(i)) continue;
+        TakeStep(index, Kind::kAllGather, i, layout, AxisLayout::Broadcast());
       } else if (axis.partial()) {
-        Step(index, Kind::kAllReduce, i, layout, AxisLayout::Broadcast());
+        TakeStep(index, Kind::kAllReduce, i, layout, AxisLayout::Broadcast());
       }
       const Kind kind = axis.split()     ? Kind::kAllToAll
                         : axis.partial() ? Kind::kReduceScatter
                                          : Kind::kSlice;
       for (const AxisLayout& split : splits_) {
         if (axis.split() && axis.dim == split.dim) continue;
-        Step(index, kind, i, layout, split);
+        TakeStep(index, kind, i, layout, split);
       }
       // On other axes no value is made partial, so that a value that is not partial only moves.
       const bool may_sum =
           from_.axis(i) == AxisLayout::Partial() || to_.axis(i) == AxisLayout::Partial();
-      if (sums && may_sum && !axis.partial()) {
-        Step(index, Kind::kZeroElsewhere, i, layout, AxisLayout::Partial());
+      if (partial_only_as_sums && may_sum && !axis.partial()) {
+        TakeStep(index, Kind::kZeroElsewhere, i, layout, AxisLayout::Partial());
       }
     }
   }
 
-  // Adds equivalent layouts, in which another split is the innermost or a unit differs.
-  void Rename(int index, const MeshLayout& layout, int axis) {
+  // Reaches equivalent layouts, in which another split is the innermost or a unit differs.
+  void ReachEquivalentLayouts(int index, const MeshLayout& layout, int axis) {
     for (const AxisLayout& split : splits_) {
-      SameElements(index, layout, layout.With(axis, split));
+      ReachIfSameElements(index, layout, layout.With(axis, split));
       if (split.dim == layout.axis(axis).dim) {
-        SameElements(index, layout, layout.WithUnit(axis, split.unit));
+        ReachIfSameElements(index, layout, layout.WithUnit(axis, split.unit));
       }
     }
   }
 
+  // Returns the steps from the first node to this one.
   Redistribution PathTo(int index) const {
     Redistribution path;
     path.seconds = nodes_[index].distance.seconds;

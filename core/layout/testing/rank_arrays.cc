@@ -85,9 +85,9 @@ void ForEachElement(const Box& box, const Shape& global, const Shape& local, con
   for (int64_t i = 0; i < NumElements(box.extent); ++i) {
     int64_t global_index = 0, local_index = 0;
     for (size_t d = 0; d < global.size(); ++d) {
-      const int64_t at = i / box_strides[d] % box.extent[d];
-      global_index += (box.start[d] + at) * global_strides[d];
-      local_index += at * local_strides[d];
+      const int64_t index = i / box_strides[d] % box.extent[d];
+      global_index += (box.start[d] + index) * global_strides[d];
+      local_index += index * local_strides[d];
     }
     visit(global_index, local_index);
   }

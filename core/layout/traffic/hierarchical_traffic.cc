@@ -38,16 +38,16 @@ class TrafficSum {
                        call_.count * SizeOf(call_.dtype) <= kSmallBytes;
     switch (call_.operation) {
       case Operation::kAllReduce:
-        small ? SmallAllReduce() : AllReduce(call_.count, ChunkElements());
+        small ? AddSmallAllReduce() : AddAllReduce(call_.count, ChunkElements());
         break;
       case Operation::kReduceScatter:
-        small ? SmallReduceScatter() : ReduceScatter();
+        small ? AddSmallReduceScatter() : AddReduceScatter();
         break;
       case Operation::kAllGather:
-        small ? SmallAllGather() : AllGather();
+        small ? AddSmallAllGather() : AddAllGather();
         break;
       case Operation::kAllToAll:
-        AllToAll();
+        AddAllToAll();
         break;
       default:
         TESSERA_CHECK(false) << CollectiveOperationName(call_.operation) << " has no formula here";
@@ -58,79 +58,79 @@ class TrafficSum {
  private:
   int64_t ChunkElements() const { return kChunkBytes / SizeOf(call_.dtype); }
 
-  void WithinHost(int64_t elements) { traffic_.bytes_sent += elements * SizeOf(call_.dtype); }
-  void WithinHost(Operation operation, int64_t count, int64_t part) {
+  void AddWithinHost(int64_t elements) { traffic_.bytes_sent += elements * SizeOf(call_.dtype); }
+  void AddWithinHost(Operation operation, int64_t count, int64_t part) {
     CollectiveCall call = call_;
     call.operation = operation;
     call.count = count;
     call.part = part;
-    WithinHost(PeerElements(call, local_, locals_, kEagerBytes));
+    AddWithinHost(PeerElements(call, local_, locals_, kEagerBytes));
   }
 
-  void OverNetwork(int64_t elements, DType dtype) {
+  void AddOverNetwork(int64_t elements, DType dtype) {
     traffic_.bytes_sent += elements * SizeOf(dtype);
     traffic_.bytes_network += elements * SizeOf(dtype);
   }
-  void OnRail(Operation operation, DType dtype, int64_t count, int64_t part) {
+  void AddOnRail(Operation operation, DType dtype, int64_t count, int64_t part) {
     CollectiveCall call = call_;
     call.operation = operation;
     call.dtype = dtype;
     call.count = count;
     call.part = part;
-    OverNetwork(PeerElements(call, host_, hosts_, kEagerBytes), dtype);
+    AddOverNetwork(PeerElements(call, host_, hosts_, kEagerBytes), dtype);
     rail_steps_ = PeerSteps(call);
   }
 
   // Adds requests with their data within the host, then one operation on each rail.
-  void SmallAllReduce() {
-    WithinHost(call_.count * (locals_ - 1));
-    OnRail(Operation::kAllReduce, PartialDType(call_.dtype), call_.count, 0);
+  void AddSmallAllReduce() {
+    AddWithinHost(call_.count * (locals_ - 1));
+    AddOnRail(Operation::kAllReduce, PartialDType(call_.dtype), call_.count, 0);
     traffic_.steps = 1 + rail_steps_;
   }
 
-  void SmallReduceScatter() {
-    WithinHost(call_.count * (locals_ - 1));
+  void AddSmallReduceScatter() {
+    AddWithinHost(call_.count * (locals_ - 1));
     int64_t count = 0;  // of the rail's parts
     for (const std::vector<int>& host : placement_.hosts) {
       count += PartSize(call_.count, call_.part, host[local_]);
     }
-    OnRail(Operation::kReduceScatter, PartialDType(call_.dtype), count, call_.part);
+    AddOnRail(Operation::kReduceScatter, PartialDType(call_.dtype), count, call_.part);
     traffic_.steps = 2;
   }
 
-  void SmallAllGather() {
-    WithinHost(PartSize(call_.count, call_.part, rank_) * (locals_ - 1));
-    OnRail(Operation::kAllGather, call_.dtype, call_.count, call_.part * locals_);
+  void AddSmallAllGather() {
+    AddWithinHost(PartSize(call_.count, call_.part, rank_) * (locals_ - 1));
+    AddOnRail(Operation::kAllGather, call_.dtype, call_.count, call_.part * locals_);
     traffic_.steps = 2;
   }
 
   // Adds, for each chunk, a reduce-scatter within the host, an all-reduce on each rail, and an
   // all-gather within the host.
-  void AllReduce(int64_t count, int64_t chunk_elements) {
+  void AddAllReduce(int64_t count, int64_t chunk_elements) {
     const bool rounded =
         call_.reduction == Reduction::kSum && PartialDType(call_.dtype) != call_.dtype;
     for (int64_t begin = 0; begin < count; begin += chunk_elements) {
       const int64_t chunk = std::min(chunk_elements, count - begin);
       const int64_t part = AllReducePart(chunk, placement_.rails);
       const int64_t own = PartSize(chunk, part, local_);
-      WithinHost(Operation::kReduceScatter, chunk, part);
-      WithinHost(Operation::kAllGather, chunk, part);
+      AddWithinHost(Operation::kReduceScatter, chunk, part);
+      AddWithinHost(Operation::kAllGather, chunk, part);
       if (own == 0) continue;
       if (rounded) {
         const int64_t rail_part = AllReducePart(own, hosts_);
-        OnRail(Operation::kReduceScatter, DType::kF32, own, rail_part);
-        OnRail(Operation::kAllGather, call_.dtype, own, rail_part);
+        AddOnRail(Operation::kReduceScatter, DType::kF32, own, rail_part);
+        AddOnRail(Operation::kAllGather, call_.dtype, own, rail_part);
       } else {
-        OnRail(Operation::kAllReduce, call_.dtype, own, 0);
+        AddOnRail(Operation::kAllReduce, call_.dtype, own, 0);
       }
     }
     traffic_.steps += 4;
   }
 
-  void ReduceScatter() {
+  void AddReduceScatter() {
     if (!placement_.is_regular) {  // each part is reduced on all ranks, and one of them keeps it
       for (int r = 0; r < placement_.size(); ++r) {
-        AllReduce(PartSize(call_.count, call_.part, r), std::min(ChunkElements(), call_.part));
+        AddAllReduce(PartSize(call_.count, call_.part, r), std::min(ChunkElements(), call_.part));
       }
       return;
     }
@@ -139,47 +139,47 @@ class TrafficSum {
     int64_t count = 0;  // of the rail's parts
     for (int host = 0; host < hosts_; ++host) {
       const int64_t within = PartSize(call_.count, block, host);
-      WithinHost(Operation::kReduceScatter, within, call_.part);
+      AddWithinHost(Operation::kReduceScatter, within, call_.part);
       count += PartSize(within, call_.part, local_);
     }
-    OnRail(Operation::kReduceScatter, sums, count, call_.part);
+    AddOnRail(Operation::kReduceScatter, sums, count, call_.part);
     traffic_.steps = 2;
   }
 
-  void AllGather() {
+  void AddAllGather() {
     if (!placement_.is_regular) {
       for (int r = 0; r < placement_.size(); ++r) {
-        Broadcast(r, PartSize(call_.count, call_.part, r));
+        AddBroadcast(r, PartSize(call_.count, call_.part, r));
       }
       return;
     }
     const int64_t block = call_.part * locals_;
-    OverNetwork(PartSize(call_.count, call_.part, rank_) * (hosts_ - 1), call_.dtype);
+    AddOverNetwork(PartSize(call_.count, call_.part, rank_) * (hosts_ - 1), call_.dtype);
     for (int host = 0; host < hosts_; ++host) {
-      WithinHost(Operation::kAllGather, PartSize(call_.count, block, host), call_.part);
+      AddWithinHost(Operation::kAllGather, PartSize(call_.count, block, host), call_.part);
     }
     traffic_.steps = 2;
   }
 
   // Adds one message for each pair of ranks on different hosts.
-  void AllToAll() {
+  void AddAllToAll() {
     const int ranks = placement_.size();
-    if (placement_.is_regular) WithinHost(call_.part * (locals_ - 1));
-    OverNetwork(call_.part * (placement_.is_regular ? ranks - locals_ : ranks - 1), call_.dtype);
+    if (placement_.is_regular) AddWithinHost(call_.part * (locals_ - 1));
+    AddOverNetwork(call_.part * (placement_.is_regular ? ranks - locals_ : ranks - 1), call_.dtype);
     traffic_.steps = 1;
   }
 
   // Adds messages to the other hosts on the root's rail, and within each host from the rail's rank.
   // If the root is on no rail, it passes the data to the rank of its host on the first rail.
-  void Broadcast(int root, int64_t count) {
+  void AddBroadcast(int root, int64_t count) {
     const RankPlacement::Place& from = placement_.places[root];
     const bool on_rail = from.local < placement_.rails;
     const int rail = on_rail ? from.local : 0;
     const bool root_host_off_rail = !on_rail && from.host == host_;
     for (int64_t begin = 0; begin < count; begin += ChunkElements()) {
       const int64_t chunk = std::min(ChunkElements(), count - begin);
-      if (local_ == (root_host_off_rail ? from.local : rail)) WithinHost(chunk * (locals_ - 1));
-      if (local_ == rail) OverNetwork(chunk * RailBroadcasts(chunk, from.host), call_.dtype);
+      if (local_ == (root_host_off_rail ? from.local : rail)) AddWithinHost(chunk * (locals_ - 1));
+      if (local_ == rail) AddOverNetwork(chunk * RailBroadcasts(chunk, from.host), call_.dtype);
     }
     traffic_.steps += 2;
   }

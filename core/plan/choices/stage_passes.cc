@@ -24,7 +24,7 @@ static_assert(PassChoice::kBucketGradients == 1 && PassChoice::kPrefetchGathers 
               PassChoice::kLimitGathers == 3 && PassChoice::kOffload == 4);
 
 // Fills in the options that a choice leaves out.
-void Complete(PassChoice& choice) {
+void FillInDefaults(PassChoice& choice) {
   if (choice.has_bucket_gradients()) {
     PassChoice::BucketGradients& buckets = *choice.mutable_bucket_gradients();
     if (!buckets.has_cap_mib()) buckets.set_cap_mib(25);
@@ -45,6 +45,7 @@ void Complete(PassChoice& choice) {
   }
 }
 
+// Returns a size in MiB as bytes, rounded up; errors name `field`.
 absl::StatusOr<int64_t> BytesOf(absl::string_view field, double mib) {
   const double bytes = std::ceil(mib * 0x1p20);
   if (mib > 0 && bytes < 0x1p62) return static_cast<int64_t>(bytes);
@@ -52,14 +53,16 @@ absl::StatusOr<int64_t> BytesOf(absl::string_view field, double mib) {
       absl::StrCat(field, ": ", mib, " is no number of MiB above 0 and below 2^42"));
 }
 
-absl::StatusOr<int32_t> CountOf(absl::string_view field, int32_t count) {
+// Returns `count` if it is positive; errors name `field`.
+absl::StatusOr<int32_t> CheckedCount(absl::string_view field, int32_t count) {
   if (count >= 1) return count;
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", count, "; it must be at least 1"));
 }
 
+// Returns what an offload choice says; InvalidArgument if an option is out of range.
 absl::StatusOr<Offload> OffloadOf(const PassChoice::Offload& choice) {
   Offload offload;
-  ASSIGN_OR_RETURN(offload.distance, CountOf("distance", choice.distance()));
+  ASSIGN_OR_RETURN(offload.distance, CheckedCount("distance", choice.distance()));
   for (const int tensors : choice.tensors()) {
     if (!PassChoice::Offload::Tensors_IsValid(tensors)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -72,8 +75,8 @@ absl::StatusOr<Offload> OffloadOf(const PassChoice::Offload& choice) {
   return offload;
 }
 
-// Reads a choice with all options.
-absl::Status Read(const PassChoice& choice, StagePasses& passes) {
+// Sets the field of `passes` for a choice that has all options.
+absl::Status ReadChoice(const PassChoice& choice, StagePasses& passes) {
   if (choice.has_bucket_gradients()) {
     GradientBuckets buckets;
     ASSIGN_OR_RETURN(buckets.cap_bytes, BytesOf("cap_mib", choice.bucket_gradients().cap_mib()));
@@ -82,10 +85,10 @@ absl::Status Read(const PassChoice& choice, StagePasses& passes) {
     passes.bucket_gradients = buckets;
   } else if (choice.has_prefetch_gathers()) {
     ASSIGN_OR_RETURN(passes.prefetch_distance,
-                     CountOf("distance", choice.prefetch_gathers().distance()));
+                     CheckedCount("distance", choice.prefetch_gathers().distance()));
   } else if (choice.has_limit_gathers()) {
     ASSIGN_OR_RETURN(passes.gathers_in_flight,
-                     CountOf("in_flight", choice.limit_gathers().in_flight()));
+                     CheckedCount("in_flight", choice.limit_gathers().in_flight()));
   } else {
     ASSIGN_OR_RETURN(passes.offload, OffloadOf(choice.offload()));
   }
@@ -95,10 +98,10 @@ absl::Status Read(const PassChoice& choice, StagePasses& passes) {
 // Checks how a pass of a plugin is named. A Plan may be of someone else: it chooses among the
 // plugins that are installed, and says nothing about where a library is.
 absl::Status CheckNames(const PassChoice::PluginPass& choice) {
-  const auto error = [&](absl::string_view what) {
+  const auto error = [&](absl::string_view fault) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's stage lists pass ",
                                                    Quote(choice.pass()), " of the strategy plugin ",
-                                                   Quote(choice.name()), ": ", what));
+                                                   Quote(choice.name()), ": ", fault));
   };
   if (!IsPlainName(choice.name())) {
     return error("a Plan names a plugin by its name and version, never by a path");
@@ -134,9 +137,9 @@ absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
           absl::StrCat("the Plan's stage lists an empty pass; there are ",
                        absl::StrJoin(kHelp, ", ", name), " and plugin"));
     }
-    Complete(choice);
+    FillInDefaults(choice);
     const absl::Status status = listed.insert(choice.pass_case()).second
-                                    ? Read(choice, passes)
+                                    ? ReadChoice(choice, passes)
                                     : absl::InvalidArgumentError("it is listed twice");
     if (!status.ok()) {
       return absl::InvalidArgumentError(
@@ -147,7 +150,7 @@ absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
 }
 
 void CompleteStagePasses(Stage& stage) {
-  for (PassChoice& choice : *stage.mutable_pass()) Complete(choice);
+  for (PassChoice& choice : *stage.mutable_pass()) FillInDefaults(choice);
 }
 
 }  // namespace tessera

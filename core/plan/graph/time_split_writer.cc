@@ -23,18 +23,18 @@ TimeSplitWriter::TimeSplitWriter(const Graph& graph, const TimeSplit& split,
 
 // --- Gradients -----------------------------------------------------------------------------------
 
-// Returns the copy of `old` in a part of an axis or (kAll) the only one; kNone if there is none.
 ValueId TimeSplitWriter::CopyIn(int axis, int64_t part, ValueId old) const {
   if (old == kNone) return kNone;
   return part != kAll && HasParts(old, axis) ? local_[old][part] : full_[old];
 }
 
-OpId TimeSplitWriter::GradientOf(const Copy<OpId>& copy) const {
+OpId TimeSplitWriter::ForwardCopyOf(const Copy<OpId>& copy) const {
   const OpId forward = graph_.op(copy.old).gradient_of;
   if (forward == kNone) return kNone;
   const std::vector<OpId>& copies = ops_[forward];
   if (copies.size() == 1) return copies[0];
-  return copy.part != kAll && op_axis_[forward] == copy.axis ? copies[copy.part] : kNone;
+  const bool same_parts = copy.part != kAll && op_axis_[forward] == copy.axis;
+  return same_parts ? copies[copy.part] : kNone;
 }
 
 void TimeSplitWriter::LinkGradients() {
@@ -49,13 +49,13 @@ void TimeSplitWriter::LinkGradients() {
                                full != kNone ? full : CopyIn(copy.axis, copy.part, target));
   }
   for (const Copy<OpId>& copy : copied_ops_) {
-    if (const OpId forward = GradientOf(copy); forward != kNone) {
+    if (const OpId forward = ForwardCopyOf(copy); forward != kNone) {
       out_.SetGradientOf(copy.id, forward);
     }
   }
 }
 
-void TimeSplitWriter::NoteCopies(OpId id, OpId old, int axis, int64_t part) {
+void TimeSplitWriter::RecordCopies(OpId id, OpId old, int axis, int64_t part) {
   copied_ops_.push_back({id, old, axis, part});
   for (size_t i = 0; i < graph_.op(old).outputs.size(); ++i) {
     copied_values_.push_back({out_.op(id).outputs[i], graph_.op(old).outputs[i], axis, part});
@@ -72,13 +72,14 @@ std::string TimeSplitWriter::FreePath(std::string path) const {
   }
 }
 
-ValueId TimeSplitWriter::Full(ValueId old) {
+ValueId TimeSplitWriter::FindOrConcatFull(ValueId old) {
   const Value& value = graph_.value(old);
   if (full_[old] == kNone && !local_[old].empty() && value.producer == kNone) {
     Value like = value;
     like.role = Role::kActivation;
-    full_[old] = Append("concat", like, FreePath(value.path), local_[old],
-                        {{"axis", static_cast<int64_t>(split_.values[old].dim)}}, Phase::kForward);
+    full_[old] =
+        AppendOpLike("concat", like, FreePath(value.path), local_[old],
+                     {{"axis", static_cast<int64_t>(split_.values[old].dim)}}, Phase::kForward);
   }
   return full_[old];
 }
@@ -96,7 +97,7 @@ Region TimeSplitWriter::RegionOf(ValueId old, const AxisLayout& layout, int axis
   return region;
 }
 
-Value TimeSplitWriter::PartOf(ValueId old, const AxisLayout& layout, int axis, int64_t part) {
+Value TimeSplitWriter::DescribePart(ValueId old, const AxisLayout& layout, int axis, int64_t part) {
   const Value& value = graph_.value(old);
   Value result;
   result.path = absl::StrCat(value.path, split_.axes[axis].suffixes[part]);
@@ -120,8 +121,9 @@ BlockId TimeSplitWriter::BlockOf(const Value& value) const {
   return value.producer == kNone ? BlockId() : graph_.op(value.producer).block;
 }
 
-ValueId TimeSplitWriter::Append(absl::string_view kind, const Value& like, std::string path,
-                                std::vector<ValueId> inputs, Attributes attributes, Phase phase) {
+ValueId TimeSplitWriter::AppendOpLike(absl::string_view kind, const Value& like, std::string path,
+                                      std::vector<ValueId> inputs, Attributes attributes,
+                                      Phase phase) {
   Op op;
   op.kind = FindOperator(kind);
   op.path = options_.own_paths ? absl::StrCat(path, ".", kind) : path;
@@ -138,17 +140,16 @@ ValueId TimeSplitWriter::Append(absl::string_view kind, const Value& like, std::
   return out_.op(id).outputs[0];
 }
 
-// Returns the part of a full value that is split along a dimension.
-ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, int64_t part,
-                              Phase phase) {
+ValueId TimeSplitWriter::FindOrAppendSplit(ValueId old, const AxisLayout& layout, int axis,
+                                           int64_t part, Phase phase) {
   const bool backward = options_.views_per_phase && phase != Phase::kForward;
-  std::vector<ValueId>& parts = parts_[{old, axis, layout.dim, layout.unit, backward}];
+  std::vector<ValueId>& parts = splits_[{old, axis, layout.dim, layout.unit, backward}];
   if (!parts.empty()) return parts[part];
-  const ValueId full = Full(old);
+  const ValueId full = FindOrConcatFull(old);
   std::vector<Value> outputs;
   std::vector<int64_t> sizes;
   for (int64_t k = 0; k < split_.axes[axis].parts(); ++k) {
-    outputs.push_back(PartOf(old, layout, axis, k));
+    outputs.push_back(DescribePart(old, layout, axis, k));
     outputs.back().path = FreePath(std::move(outputs.back().path));
     sizes.push_back(outputs.back().type.shape[layout.dim]);
   }
@@ -166,18 +167,18 @@ ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, i
   return parts[part];
 }
 
-ValueId TimeSplitWriter::Read(ValueId old, const AxisLayout& wanted, int axis, int64_t part,
-                              Phase phase) {
-  if (wanted.broadcast()) return Full(old);
+ValueId TimeSplitWriter::FindOrAppendInput(ValueId old, const AxisLayout& wanted, int axis,
+                                           int64_t part, Phase phase) {
+  if (wanted.broadcast()) return FindOrConcatFull(old);
   if (wanted == split_.values[old] && HasParts(old, axis)) return local_[old][part];
-  return Part(old, wanted, axis, part, phase);
+  return FindOrAppendSplit(old, wanted, axis, part, phase);
 }
 
 // --- Ops -----------------------------------------------------------------------------------------
 
 void TimeSplitWriter::WriteFull(OpId old) {
   Op op = graph_.op(old);
-  for (ValueId& input : op.inputs) input = Full(input);
+  for (ValueId& input : op.inputs) input = FindOrConcatFull(input);
   std::vector<OpId> after;
   for (OpId earlier : op.after) {
     after.insert(after.end(), ops_[earlier].begin(), ops_[earlier].end());
@@ -189,7 +190,7 @@ void TimeSplitWriter::WriteFull(OpId old) {
   for (ValueId output : old_outputs) outputs.push_back(graph_.value(output));
   const OpId id = out_.AppendOp(std::move(op), outputs);
   ops_[old] = {id};
-  NoteCopies(id, old, kNone, kAll);
+  RecordCopies(id, old, kNone, kAll);
   for (size_t i = 0; i < old_outputs.size(); ++i) full_[old_outputs[i]] = out_.op(id).outputs[i];
 }
 
@@ -200,7 +201,7 @@ absl::Status TimeSplitWriter::WritePart(OpId old, absl::Span<const AxisLayout> w
   Shape extent;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     input_regions.push_back(RegionOf(op.inputs[i], wanted[i], axis, part, &extent));
-    op.inputs[i] = Read(op.inputs[i], wanted[i], axis, part, op.phase);
+    op.inputs[i] = FindOrAppendInput(op.inputs[i], wanted[i], axis, part, op.phase);
   }
   std::vector<OpId> after;
   for (OpId earlier : op.after) {
@@ -219,7 +220,7 @@ absl::Status TimeSplitWriter::WritePart(OpId old, absl::Span<const AxisLayout> w
   absl::InlinedVector<TensorType, 2> types;
   for (ValueId output : old_outputs) {
     const AxisLayout& layout = split_.values[output];
-    outputs.push_back(PartOf(output, layout, axis, part));
+    outputs.push_back(DescribePart(output, layout, axis, part));
     types.push_back(outputs.back().type);
     output_regions.push_back(RegionOf(output, layout, axis, part, &extent));
   }
@@ -230,7 +231,7 @@ absl::Status TimeSplitWriter::WritePart(OpId old, absl::Span<const AxisLayout> w
   const OpId id = out_.AppendOp(std::move(op), outputs);
   ops_[old].push_back(id);
   op_axis_[old] = axis;
-  NoteCopies(id, old, axis, part);
+  RecordCopies(id, old, axis, part);
   for (size_t i = 0; i < old_outputs.size(); ++i) {
     local_[old_outputs[i]].push_back(out_.op(id).outputs[i]);
     if (split_.gathered[old_outputs[i]]) {
@@ -240,7 +241,6 @@ absl::Status TimeSplitWriter::WritePart(OpId old, absl::Span<const AxisLayout> w
   return absl::OkStatus();
 }
 
-// Checks an operator's signatures against its shape rule.
 absl::Status TimeSplitWriter::CheckTypes(const Op& op, absl::Span<const TensorType> outputs) const {
   const auto inferred = op.kind->InferTypes(out_.TypesOf(op.inputs), op.attributes);
   if (inferred.ok() && absl::MakeConstSpan(*inferred) == outputs) return absl::OkStatus();
@@ -256,12 +256,12 @@ void TimeSplitWriter::Gather(ValueId old, int axis, int64_t part, Phase phase) {
   const bool last = part == split_.axes[axis].parts() - 1;
   if (layout.split()) {
     if (!last) return;
-    full_[old] = Append("concat", value, value.path, local_[old],
-                        {{"axis", static_cast<int64_t>(layout.dim)}}, phase);
+    full_[old] = AppendOpLike("concat", value, value.path, local_[old],
+                              {{"axis", static_cast<int64_t>(layout.dim)}}, phase);
     copied_values_.push_back({full_[old], old, kNone, kAll});
   } else if (layout == AxisLayout::Partial() && IsHalf(value.type.dtype)) {
-    AddHalf(old, local_[old][part], value,
-            absl::StrCat(value.path, split_.axes[axis].sum_suffixes[part]), last, phase);
+    AccumulateInF32(old, local_[old][part], value,
+                    absl::StrCat(value.path, split_.axes[axis].sum_suffixes[part]), last, phase);
   } else if (part == 0 || layout.broadcast()) {
     full_[old] = local_[old][0];
   } else {
@@ -274,19 +274,20 @@ void TimeSplitWriter::Gather(ValueId old, int axis, int64_t part, Phase phase) {
   }
 }
 
-void TimeSplitWriter::AddHalf(ValueId old, ValueId term, const Value& like, const std::string& path,
-                              bool last, Phase phase) {
-  Value sum = like;
-  sum.type.dtype = DType::kF32;
-  ValueId& wide = wide_sums_.try_emplace(old, kNone).first->second;
+void TimeSplitWriter::AccumulateInF32(ValueId old, ValueId term, const Value& like,
+                                      const std::string& path, bool last, Phase phase) {
+  Value f32_like = like;
+  f32_like.type.dtype = DType::kF32;
+  ValueId& f32_sum = f32_sums_.try_emplace(old, kNone).first->second;
   const std::string& term_path = out_.value(term).path;
-  term =
-      Append("cast", sum, absl::StrCat(term_path, ".f32"), {term}, {{"dtype", DType::kF32}}, phase);
-  wide = wide == kNone ? term
-                       : Append("add", sum, absl::StrCat(path, ".f32"), {wide, term}, {}, phase);
+  term = AppendOpLike("cast", f32_like, absl::StrCat(term_path, ".f32"), {term},
+                      {{"dtype", DType::kF32}}, phase);
+  f32_sum = f32_sum == kNone ? term
+                             : AppendOpLike("add", f32_like, absl::StrCat(path, ".f32"),
+                                            {f32_sum, term}, {}, phase);
   if (!last) return;
-  full_[old] =
-      Append("cast", like, like.path, {wide}, {{"dtype", like.type.dtype}, {"terms", true}}, phase);
+  full_[old] = AppendOpLike("cast", like, like.path, {f32_sum},
+                            {{"dtype", like.type.dtype}, {"terms", true}}, phase);
   copied_values_.push_back({full_[old], old, kNone, kAll});
 }
 
@@ -295,7 +296,7 @@ ValueId TimeSplitWriter::Accumulate(AxisLayout::Reduction reduction, const Value
                                     Phase phase) {
   const auto append = [&](absl::string_view kind, absl::string_view suffix, ValueId a, ValueId b) {
     std::vector<ValueId> inputs = b == kNone ? std::vector<ValueId>{a} : std::vector<ValueId>{a, b};
-    return Append(kind, like, absl::StrCat(path, suffix), std::move(inputs), {}, phase);
+    return AppendOpLike(kind, like, absl::StrCat(path, suffix), std::move(inputs), {}, phase);
   };
   switch (reduction) {
     case AxisLayout::Reduction::kSum:
@@ -304,7 +305,7 @@ ValueId TimeSplitWriter::Accumulate(AxisLayout::Reduction reduction, const Value
       return append("maximum", "", sum, term);
     case AxisLayout::Reduction::kMin:
       if (like.type.dtype != DType::kU8) return append("minimum", "", sum, term);
-      return Append("select", like, path, {sum, term, sum}, {}, phase);  // both of 0 and 1
+      return AppendOpLike("select", like, path, {sum, term, sum}, {}, phase);  // both of 0 and 1
     case AxisLayout::Reduction::kLogSumExp: {
       // max + log(exp(sum - max) + exp(term - max)): neither power overflows.
       const ValueId max = append("maximum", ".max", sum, term);

@@ -16,6 +16,9 @@
 namespace tessera {
 namespace {
 
+// Chooses the use of every op along one axis, by the first of the rules of graph_layouts.h that
+// applies, in the order of the Graph. Ops that read only flexible values (stored states, and what
+// is computed from them) are deferred: they are chosen at the end, by their readers.
 class AxisCompletion {
  public:
   AxisCompletion(const Graph& graph, const Table<OpId, LocalTypes>& types,
@@ -63,10 +66,11 @@ class AxisCompletion {
     const Op& op = graph_.op(id);
     return op.kind->Signatures({types_[id].inputs, types_[id].outputs, op.attributes});
   }
-  FittedUse Fitted(OpId id, absl::Span<const Signature> signatures) const {
+  FittedUse FittedUseOf(OpId id, absl::Span<const Signature> signatures) const {
     return {signatures, types_[id].inputs, types_[id].outputs};
   }
 
+  // Chooses the use of an op, of which all producers of inputs have been chosen or deferred.
   absl::StatusOr<AxisUse> Choose(OpId id) {
     const Op& op = graph_.op(id);
     if (decisions_.ops[id] != nullptr) return AsPlanned(id, *decisions_.ops[id]);
@@ -78,13 +82,14 @@ class AxisCompletion {
       return Defer(id, signatures);
     }
     const OpId forward = op.gradient_of;
-    const bool dual = forward != kNone && !(deferred_[forward] && IsFlexible(forward));
-    if (dual && result_.ops[forward].kind == AxisUse::Kind::kSigned) {
-      if (std::optional<Signature> signature = Dual(id, forward, signatures)) {
+    const bool has_chosen_forward =
+        forward != kNone && !(deferred_[forward] && IsFlexible(forward));
+    if (has_chosen_forward && result_.ops[forward].kind == AxisUse::Kind::kSigned) {
+      if (std::optional<Signature> signature = DualSignature(id, forward, signatures)) {
         return AxisUse::By(*std::move(signature));
       }
     }
-    return ByArrival(id, signatures, /*complete_partial=*/dual);
+    return ByArrival(id, signatures, /*complete_partial=*/has_chosen_forward);
   }
 
   // Returns whether an op's outputs can be brought to any layout.
@@ -92,6 +97,8 @@ class AxisCompletion {
 
   // --- Rule 1 ----------------------------------------------------------------------------------
 
+  // Returns the use that the Plan names, checked against what the op can do. If the Plan left the
+  // units open, they become those in which the inputs arrive.
   absl::StatusOr<AxisUse> AsPlanned(OpId id, const AxisUse& planned) {
     const Op& op = graph_.op(id);
     const std::vector<Signature> signatures = SignaturesOf(id);
@@ -99,17 +106,19 @@ class AxisCompletion {
     if (planned.kind == AxisUse::Kind::kFlat) {
       // Without the Graph that updates it, an optimizer state belongs to no group; its initial
       // value is the same on all ranks then.
-      const bool initial = graph_.op(id).inputs.empty();
+      const bool is_initial_value = graph_.op(id).inputs.empty();
       std::optional<AxisUse> flat;
-      if (initial || MayBeFlat(id)) flat = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
+      if (is_initial_value || MayBeFlat(id)) {
+        flat = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
+      }
       if (!flat.has_value()) return NoSignature(id, planned, signatures);
       if (decisions_.gathers[id]) return NotOnRange(id);
       return *std::move(flat);
     }
-    const bool has = absl::c_any_of(signatures, [&](const Signature& signature) {
+    const bool has_signature = absl::c_any_of(signatures, [&](const Signature& signature) {
       return IsMultipleOf(planned.signature, signature);
     });
-    if (!has) return NoSignature(id, planned, signatures);
+    if (!has_signature) return NoSignature(id, planned, signatures);
     int64_t factor = 1;
     for (size_t i = 0; planned.open_units && i < op.inputs.size() && factor == 1; ++i) {
       const AxisLayout& named = planned.signature.inputs[i];
@@ -140,7 +149,8 @@ class AxisCompletion {
 
   // --- Rule 2 ----------------------------------------------------------------------------------
 
-  const std::optional<AxisStore>& UpdateOf(ValueId value) const {
+  // Returns how a value is stored if it is an operand of an update; nullopt for other values.
+  const std::optional<AxisStore>& UpdateStoreOf(ValueId value) const {
     return decisions_.updated[value];
   }
 
@@ -152,43 +162,47 @@ class AxisCompletion {
     };
     if (IsParameterCast(graph_, op)) return in_group(decisions_.stored[op.inputs[0]]);
     const bool writes = absl::c_any_of(op.outputs, [&](ValueId output) {
-      return graph_.value(output).gradient_of == kNone && in_group(UpdateOf(output));
+      return graph_.value(output).gradient_of == kNone && in_group(UpdateStoreOf(output));
     });
     return writes || (op.phase == Phase::kUpdate && absl::c_any_of(op.inputs, [&](ValueId input) {
-                        return in_group(UpdateOf(input));
+                        return in_group(UpdateStoreOf(input));
                       }));
   }
 
+  // Returns the use of an op of the update, which reads and writes values as they are stored: flat,
+  // on the rank's range of a group, or by a signature. Nullopt for other ops, and for those that
+  // have no such signature.
   absl::StatusOr<std::optional<AxisUse>> AsUpdate(OpId id,
                                                   const std::vector<Signature>& signatures) {
     const Op& op = graph_.op(id);
     ExpectedLayouts expected(op);
     const bool on_range = !decisions_.gathers[id];
-    bool writes = false, flat = false;
+    bool writes_stored = false, flat = false;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
-      const std::optional<AxisStore>& store = UpdateOf(op.outputs[i]);
+      const std::optional<AxisStore>& store = UpdateStoreOf(op.outputs[i]);
       if (!store.has_value() || graph_.value(op.outputs[i]).gradient_of != kNone) continue;
-      writes = true;
+      writes_stored = true;
       flat = flat || (on_range && store->flat);
       expected.outputs[i] = Expected::Exactly(store->layout);
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const std::optional<AxisStore>& store = UpdateOf(op.inputs[i]);
-      if (!store.has_value() || (!writes && op.phase != Phase::kUpdate)) continue;
-      if (writes) expected.inputs[i] = Expected::Exactly(store->layout);
+      const std::optional<AxisStore>& store = UpdateStoreOf(op.inputs[i]);
+      if (!store.has_value() || (!writes_stored && op.phase != Phase::kUpdate)) continue;
+      if (writes_stored) expected.inputs[i] = Expected::Exactly(store->layout);
       flat = flat || (on_range && store->flat);
     }
     if (flat) {
-      std::optional<AxisUse> use = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
+      std::optional<AxisUse> use =
+          UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
       if (use.has_value()) return use;
-      if (!writes) return std::optional<AxisUse>();  // it reads the gathered value
+      if (!writes_stored) return std::optional<AxisUse>();  // it reads the gathered value
       return absl::InvalidArgumentError(absl::StrCat(
           "the update '", op.path, "' is not elementwise (", op.kind->name(),
           "), so it cannot be computed on a part of a flat group; store its parameter in none"));
     }
-    if (!writes) return std::optional<AxisUse>();
+    if (!writes_stored) return std::optional<AxisUse>();
     std::optional<Signature> best =
-        BestExpected(Fitted(id, signatures), expected, ArrivingAt(id), split_);
+        BestExpected(FittedUseOf(id, signatures), expected, ArrivingAt(id), split_);
     if (!best.has_value()) return std::optional<AxisUse>();
     return std::optional<AxisUse>(AxisUse::By(*std::move(best)));
   }
@@ -204,22 +218,26 @@ class AxisCompletion {
     }
     const std::vector<Arriving> stored = {result_.values[op.inputs[0]]};
     const std::optional<SignatureFit> fit =
-        FitOrGather(Fitted(id, signatures), stored, op.inputs, split_);
+        FitOrGather(FittedUseOf(id, signatures), stored, op.inputs, split_);
     return fit.has_value() ? AxisUse::By(fit->signature) : AxisUse::Broadcast(op);
   }
 
   // --- Rule 3 ----------------------------------------------------------------------------------
 
-  std::optional<Signature> Dual(OpId id, OpId forward, const std::vector<Signature>& signatures) {
+  // Returns the signature of a gradient op that is the dual of that of its forward op; nullopt if
+  // it has none. If no signature has the dual outputs, those of the inputs decide.
+  std::optional<Signature> DualSignature(OpId id, OpId forward,
+                                         const std::vector<Signature>& signatures) {
     const Op& op = graph_.op(id);
     ExpectedLayouts expected =
         ExpectDual(graph_, op, graph_.op(forward), result_.ops[forward].signature);
     const std::vector<Signature> possible = WithoutPartialFlexible(op, signatures);
     const std::vector<Arriving> arriving = ArrivingAt(id);
-    std::optional<Signature> best = BestExpected(Fitted(id, possible), expected, arriving, split_);
+    std::optional<Signature> best =
+        BestExpected(FittedUseOf(id, possible), expected, arriving, split_);
     if (best.has_value()) return best;
     expected.outputs.assign(op.outputs.size(), Expected::Anything());
-    return BestExpected(Fitted(id, possible), expected, arriving, split_);
+    return BestExpected(FittedUseOf(id, possible), expected, arriving, split_);
   }
 
   // --- Rule 4 ----------------------------------------------------------------------------------
@@ -230,7 +248,7 @@ class AxisCompletion {
     const Op& op = graph_.op(id);
     std::vector<Arriving> arriving;
     for (ValueId input : op.inputs) {
-      const std::optional<AxisStore>& store = UpdateOf(input);
+      const std::optional<AxisStore>& store = UpdateStoreOf(input);
       if (flexible_[input]) {
         arriving.push_back(std::nullopt);
       } else if (op.phase == Phase::kUpdate && store.has_value()) {
@@ -258,6 +276,7 @@ class AxisCompletion {
     return signatures;
   }
 
+  // Returns whether `value` is a constant whose op can compute it as `partial`.
   bool CanMakePartial(ValueId value, const AxisLayout& partial) const {
     const OpId producer = graph_.value(value).producer;
     return producer != kNone && graph_.op(producer).inputs.empty() &&
@@ -266,6 +285,9 @@ class AxisCompletion {
            });
   }
 
+  // Returns the use that fits the layouts in which the inputs arrive, or else B. With
+  // `complete_partial`, partial inputs are reduced first. An op that is B because nothing splits
+  // its inputs is deferred.
   AxisUse ByArrival(OpId id, const std::vector<Signature>& signatures, bool complete_partial) {
     const Op& op = graph_.op(id);
     std::vector<Arriving> arriving = ArrivingAt(id);
@@ -273,19 +295,20 @@ class AxisCompletion {
       return layout.has_value() && layout->partial();
     };
     const bool any_partial = absl::c_any_of(arriving, partial);
-    const bool deferred = absl::c_all_of(arriving, [](const Arriving& layout) {
+    const bool nothing_splits = absl::c_all_of(arriving, [](const Arriving& layout) {
       return !layout.has_value() || layout->broadcast();
     });
     for (Arriving& layout : arriving) {
       if (complete_partial && partial(layout)) layout = AxisLayout::Broadcast();
-      const bool update = op.phase == Phase::kUpdate && any_partial;
-      if (update && layout.has_value() && layout->broadcast()) layout = std::nullopt;
+      // Beside partial inputs of an update, full ones may be brought to any layout.
+      const bool follows_partial = op.phase == Phase::kUpdate && any_partial;
+      if (follows_partial && layout.has_value() && layout->broadcast()) layout = std::nullopt;
     }
     const std::vector<Signature> possible = WithoutPartialFlexible(op, signatures);
     std::optional<SignatureFit> fit =
-        FitOrGather(Fitted(id, possible), arriving, op.inputs, split_);
+        FitOrGather(FittedUseOf(id, possible), arriving, op.inputs, split_);
     if (fit.has_value()) return AxisUse::By(std::move(fit->signature));
-    deferred_[id] = deferred;
+    deferred_[id] = nothing_splits;
     return AxisUse::Broadcast(op);
   }
 
@@ -299,7 +322,7 @@ class AxisCompletion {
     std::vector<Arriving> stored;
     for (ValueId input : op.inputs) stored.push_back(result_.values[input]);
     const std::optional<SignatureFit> fit =
-        FitOrGather(Fitted(id, signatures), stored, op.inputs, split_);
+        FitOrGather(FittedUseOf(id, signatures), stored, op.inputs, split_);
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       flexible_[op.outputs[i]] = true;
       if (fit.has_value()) result_.values[op.outputs[i]] = fit->signature.outputs[i];
@@ -307,12 +330,12 @@ class AxisCompletion {
     return AxisUse::Broadcast(op);
   }
 
-  // Visits readers before the ops whose outputs they read.
+  // Chooses the deferred ops. Visits readers before the ops whose outputs they read.
   void ChooseDeferred() {
     ReadLayouts reads(graph_.values().size());
     for (const State& state : graph_.states()) {
       if (state.updated == state.input) continue;
-      const std::optional<AxisStore>& store = UpdateOf(state.updated);
+      const std::optional<AxisStore>& store = UpdateStoreOf(state.updated);
       reads.Add(state.updated, store.has_value() ? store->layout : result_.values[state.updated]);
     }
     for (const GraphOutput& output : graph_.outputs()) reads.AddFull(output.value);
@@ -330,6 +353,8 @@ class AxisCompletion {
     }
   }
 
+  // Returns the use that computes an op's outputs in the layouts in which all readers read them; B
+  // if the readers differ or no signature does.
   AxisUse AsRead(OpId id, const ReadLayouts& reads) const {
     const Op& op = graph_.op(id);
     const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
@@ -341,7 +366,8 @@ class AxisCompletion {
         if (signature.outputs[0] == *first) return AxisUse::By(signature);
       }
     }
-    std::optional<Signature> made = SignatureMaking(Fitted(id, signatures), *read, split_);
+    std::optional<Signature> made =
+        FindSignatureProducing(FittedUseOf(id, signatures), *read, split_);
     return made.has_value() ? AxisUse::By(*std::move(made)) : AxisUse::Broadcast(op);
   }
 

@@ -7,13 +7,16 @@
 namespace tessera {
 namespace {
 
-bool Has(absl::Span<const AxisLayout> named, absl::Span<const Expected> expected, int64_t& factor) {
+// Returns whether layouts that a signature names, with units multiplied by `factor`, are the
+// expected ones. A factor of 0 is open: it is set to the one that the first expected split needs.
+bool MeetsExpectations(absl::Span<const AxisLayout> named, absl::Span<const Expected> expected,
+                       int64_t& factor) {
   for (size_t i = 0; i < named.size(); ++i) {
     switch (expected[i].kind) {
       case Expected::Kind::kAnything:
         break;
       case Expected::Kind::kExactly:
-        if (!TakesFactor(named[i], expected[i].layout, factor)) return false;
+        if (!MatchesWithUnitFactor(named[i], expected[i].layout, factor)) return false;
         break;
       case Expected::Kind::kBroadcastOrSum:
         if (!named[i].broadcast() && named[i] != AxisLayout::Partial()) return false;
@@ -44,7 +47,7 @@ int64_t ArrivingFactor(const Signature& signature, absl::Span<const Arriving> ar
   for (size_t i = 0; i < arriving.size(); ++i) {
     int64_t factor = 0;
     if (arriving[i].has_value() && arriving[i]->split() &&
-        TakesFactor(signature.inputs[i], *arriving[i], factor)) {
+        MatchesWithUnitFactor(signature.inputs[i], *arriving[i], factor)) {
       return factor;
     }
   }
@@ -97,8 +100,8 @@ std::optional<Signature> BestExpected(const FittedUse& use, const ExpectedLayout
   int closest = -1;
   for (const Signature& signature : signatures) {
     int64_t factor = 0;
-    if (!Has(signature.inputs, expected.inputs, factor)) continue;
-    if (!Has(signature.outputs, expected.outputs, factor)) continue;
+    if (!MeetsExpectations(signature.inputs, expected.inputs, factor)) continue;
+    if (!MeetsExpectations(signature.outputs, expected.outputs, factor)) continue;
     if (factor == 0) factor = ArrivingFactor(signature, arriving);
     Signature scaled = WithUnits(signature, factor);
     const int closeness = Closeness(scaled, arriving);
@@ -136,10 +139,10 @@ bool IsMultipleOf(const Signature& signature, const Signature& named) {
   if (signature.outputs.size() != named.outputs.size()) return false;
   int64_t factor = 0;
   for (size_t i = 0; i < named.inputs.size(); ++i) {
-    if (!TakesFactor(named.inputs[i], signature.inputs[i], factor)) return false;
+    if (!MatchesWithUnitFactor(named.inputs[i], signature.inputs[i], factor)) return false;
   }
   for (size_t i = 0; i < named.outputs.size(); ++i) {
-    if (!TakesFactor(named.outputs[i], signature.outputs[i], factor)) return false;
+    if (!MatchesWithUnitFactor(named.outputs[i], signature.outputs[i], factor)) return false;
   }
   return true;
 }

@@ -13,9 +13,10 @@
 
 namespace tessera {
 
-// Returns the use of `op` on this rank's range of its flat inputs and outputs, if it is elementwise,
-// or a reduction (whose output is then partial); nullopt for any other op. `types` and `signatures`
-// are those of the op along the axis, `updated` as in AxisDecisions. Thread safety: a pure function.
+// Returns the use of `op` on this rank's range of its flat inputs and outputs, if it is
+// elementwise, or a reduction (whose output is then partial); nullopt for any other op. `types` and
+// `signatures` are those of the op along the axis, `updated` as in AxisDecisions. Thread safety: a
+// pure function.
 std::optional<AxisUse> UseOnFlatRange(const Op& op, const LocalTypes& types,
                                       const Table<ValueId, std::optional<AxisStore>>& updated,
                                       absl::Span<const Signature> signatures);

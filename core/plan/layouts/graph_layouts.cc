@@ -39,7 +39,7 @@ class GraphLayout {
   absl::StatusOr<GraphLayouts> Complete() && {
     do {
       RETURN_IF_ERROR(CompleteAxes());
-    } while (FindGathering());
+    } while (AddGatheringOps());
     return std::move(result_);
   }
 
@@ -51,6 +51,7 @@ class GraphLayout {
     return it == stores.end() ? nullptr : &it->second;
   }
 
+  // Sets the stored and updated layouts of a state's values.
   void ReadState(const State& state, const LayoutDecisions& decisions) {
     const StoredLayout* stored = Find(decisions.stored, state.path);
     const StoredLayout* updated = Find(decisions.updated, state.path);
@@ -65,6 +66,7 @@ class GraphLayout {
     updated_[state.updated] = state.input == kNone ? stored : updated;
   }
 
+  // Completes all axes from the beginning, with the ops of `gathers_` on gathered values.
   absl::Status CompleteAxes() {
     types_.clear();
     for (const Op& op : graph_.ops()) {
@@ -77,47 +79,49 @@ class GraphLayout {
   }
 
   // Adds to `gathers_` the ops that are on the range of a flat group along some axes, but cannot be
-  // on the range that a rank holds. Returns whether there are any.
-  bool FindGathering() {
-    bool any = false;
+  // on the range that a rank holds. Returns whether it added any.
+  bool AddGatheringOps() {
+    bool added = false;
     for (const OpId id : graph_.ops().ids()) {
       if (gathers_[id] || IsOnRange(id)) continue;
-      gathers_[id] = any = true;
+      gathers_[id] = added = true;
     }
-    return any;
+    return added;
   }
 
-  // Returns whether an op that is flat along an axis reads and writes each member of a flat group
-  // as the group stores it: flat along all its axes, and in the group's layout along the others,
-  // over which a gradient may be partial.
+  // Returns whether an op may keep its use: it is flat along no axis, or it reads and writes each
+  // member of a flat group as the group stores it: flat along all its axes, and in the group's
+  // layout along the others, over which a gradient may be partial.
   bool IsOnRange(OpId id) const {
     const Op& op = graph_.op(id);
     const std::vector<AxisUse>& uses = result_.ops[id];
-    const auto flat = [&](int axis) {
+    const auto is_flat = [&](int axis) {
       return mesh_.axis(axis).size > 1 && uses[axis].kind == AxisUse::Kind::kFlat;
     };
-    const auto fits = [&](ValueId value, const AxisLayout& layout, int axis) {
+    const auto is_as_stored = [&](ValueId value, const AxisLayout& layout, int axis) {
       const StoredLayout* store = updated_[value] != nullptr ? updated_[value] : stored_[value];
       if (store == nullptr || !store->flat() || mesh_.axis(axis).size == 1) return true;
-      const bool over = absl::c_linear_search(store->flat_axes, axis);
-      if (over || flat(axis)) return over == flat(axis);
-      const bool gradient = graph_.value(value).complete_gradient_of != kNone;
-      return layout == store->layout.axis(axis) || (gradient && layout.partial());
+      const bool splits_group = absl::c_linear_search(store->flat_axes, axis);
+      if (splits_group || is_flat(axis)) return splits_group == is_flat(axis);
+      const bool is_gradient = graph_.value(value).complete_gradient_of != kNone;
+      return layout == store->layout.axis(axis) || (is_gradient && layout.partial());
     };
-    bool any = false, all = true;
+    bool flat_along_any = false, all_as_stored = true;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      any = any || flat(axis);
+      flat_along_any = flat_along_any || is_flat(axis);
       const Signature& signature = uses[axis].signature;
       for (size_t i = 0; i < op.inputs.size(); ++i) {
-        all = all && fits(op.inputs[i], signature.inputs[i], axis);
+        all_as_stored = all_as_stored && is_as_stored(op.inputs[i], signature.inputs[i], axis);
       }
       for (size_t i = 0; i < op.outputs.size(); ++i) {
-        all = all && fits(op.outputs[i], signature.outputs[i], axis);
+        all_as_stored = all_as_stored && is_as_stored(op.outputs[i], signature.outputs[i], axis);
       }
     }
-    return all || !any;
+    return all_as_stored || !flat_along_any;
   }
 
+  // Appends every op's use along `axis` to result_.ops, and shrinks the types to those of a rank.
+  // Must be called for the axes in order.
   absl::Status CompleteAxis(int axis) {
     AxisDecisions decisions;
     decisions.gathers = gathers_;
@@ -144,6 +148,7 @@ class GraphLayout {
     return absl::OkStatus();
   }
 
+  // Returns the stores' layouts along one axis.
   static Table<ValueId, std::optional<AxisStore>> AlongAxis(
       const Table<ValueId, const StoredLayout*>& stores, int axis) {
     Table<ValueId, std::optional<AxisStore>> along;

@@ -44,12 +44,13 @@ class DecisionFinder {
     for (const GroupChoice& choice : stage_.group()) {
       RETURN_IF_ERROR(InChoice("group", choice.path(), FindGroups(choice)));
     }
-    RETURN_IF_ERROR(FillIn());
+    RETURN_IF_ERROR(CompleteLayouts());
     RETURN_IF_ERROR(FindOperators());
     return std::move(result_);
   }
 
  private:
+  // Returns the error of a choice that matches nothing, unless such choices are allowed.
   absl::Status Unmatched(const PathPattern& pattern, absl::string_view kind,
                          const std::vector<std::string>& paths) const {
     if (may_match_nothing_) return absl::OkStatus();
@@ -74,6 +75,7 @@ class DecisionFinder {
     }
   }
 
+  // Sets the stored layouts of the states and inputs that a choice names.
   absl::Status FindStored(const StoreChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     ASSIGN_OR_RETURN(const MeshLayout layout, ParseMeshLayout(choice.layout(), mesh_));
@@ -136,39 +138,49 @@ class DecisionFinder {
         absl::StrCat(field, ": ", value, ", which this version does not know"));
   }
 
-  // Returns the parameters that a group's pattern matches, with the lengths of the matching scopes.
-  std::vector<std::pair<int, size_t>> MembersOf(const PathPattern& pattern) const {
-    std::vector<std::pair<int, size_t>> members;
-    const bool exact =
+  // A parameter that a group's pattern matches.
+  struct Member {
+    int subject;          // index in subjects_
+    size_t scope_length;  // of the prefix of its path that the pattern matches
+  };
+
+  // Returns the parameters whose path, or a scope of it, matches a group's pattern, in the order of
+  // the Graphs. If the pattern lists existing paths, as it does in a completed Plan, they are
+  // looked up: that is fast, and a path then names no parameters in a scope of the same name.
+  std::vector<Member> MembersOf(const PathPattern& pattern) const {
+    std::vector<Member> members;
+    const bool lists_paths =
         !pattern.has_wildcards() &&
         absl::c_all_of(pattern.paths(), [&](const std::string& path) { return index_.Has(path); });
-    if (exact) {
-      for (int i : index_.Matching(pattern)) members.push_back({i, subjects_[i].path.size()});
-    } else {
-      for (size_t i = 0; i < subjects_.size(); ++i) {
-        size_t scope = pattern.MatchingScope(subjects_[i].path);
-        if (scope == 0) scope = pattern.MatchingScope(subjects_[i].origin);
-        if (scope > 0) members.push_back({static_cast<int>(i), scope});
+    if (lists_paths) {
+      for (const int i : index_.Matching(pattern)) {
+        if (subjects_[i].role != Role::kParameter) continue;
+        members.push_back({i, subjects_[i].path.size()});
       }
+      return members;
     }
-    const auto other = [&](const auto& member) {
-      return subjects_[member.first].role != Role::kParameter;
-    };
-    members.erase(std::remove_if(members.begin(), members.end(), other), members.end());
+    for (size_t i = 0; i < subjects_.size(); ++i) {
+      if (subjects_[i].role != Role::kParameter) continue;
+      size_t scope_length = pattern.MatchingScope(subjects_[i].path);
+      if (scope_length == 0) scope_length = pattern.MatchingScope(subjects_[i].origin);
+      if (scope_length > 0) members.push_back({static_cast<int>(i), scope_length});
+    }
     return members;
   }
 
-  // Returns at multiples of how many elements a member may be split; kRow: of a row.
-  static absl::StatusOr<int64_t> BlockOf(const GroupChoice& choice) {
-    constexpr int64_t kMost = int64_t{1} << 30;
+  // Returns a choice's number of elements at multiples of which a member may be split; kRow: of the
+  // elements of a row.
+  static absl::StatusOr<int64_t> SplitUnitOf(const GroupChoice& choice) {
+    constexpr int64_t kMaxBlock = int64_t{1} << 30;
     if (choice.split_at_rows()) return kRow;
     if (!choice.has_split_at_multiples_of()) return 1;
     const int64_t block = choice.split_at_multiples_of();
-    if (block >= 1 && block <= kMost) return block;
+    if (block >= 1 && block <= kMaxBlock) return block;
     return absl::InvalidArgumentError(
         absl::StrCat("split_at_multiples_of: ", block, "; it must be from 1 to 2^30"));
   }
 
+  // Appends the groups of a choice, and sets the layouts of their members.
   absl::Status FindGroups(const GroupChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     StoreGroup group;
@@ -177,22 +189,22 @@ class DecisionFinder {
     group.gathers_after_update = choice.gather() == GroupChoice::AFTER_UPDATE;
     if (!GroupChoice::Reduce_IsValid(choice.reduce())) return Unknown("reduce", choice.reduce());
     group.reduce_each = choice.reduce() == GroupChoice::EACH_MICRO_BATCH;
-    ASSIGN_OR_RETURN(group.block, BlockOf(choice));
-    const std::vector<std::pair<int, size_t>> members = MembersOf(pattern);
+    ASSIGN_OR_RETURN(group.block, SplitUnitOf(choice));
+    const std::vector<Member> members = MembersOf(pattern);
     if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
     absl::flat_hash_map<std::string, size_t> group_of_scope;
-    for (const auto& [i, scope] : members) {
-      const Subject& subject = subjects_[i];
+    for (const Member& member : members) {
+      const Subject& subject = subjects_[member.subject];
       if (!grouped_by_.emplace(subject.path, choice.path()).second) {
         return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "' is named by group ",
                                                        Quote(grouped_by_[subject.path]),
                                                        " too; one of them must go"));
       }
-      const std::string key = choice.each() ? subject.path.substr(0, scope) : "";
+      const std::string key = choice.each() ? subject.path.substr(0, member.scope_length) : "";
       const auto [it, first] = group_of_scope.emplace(key, result_.groups.size());
       if (first) {
         result_.groups.push_back(group);
-        first_member_.push_back(i);
+        first_member_.push_back(member.subject);
       }
       const Subject& other = subjects_[first_member_[it->second]];
       if (other.type.dtype != subject.type.dtype || other.trainable != subject.trainable) {
@@ -201,7 +213,7 @@ class DecisionFinder {
             "' differ in dtype or in whether they are trained; members of a group must agree"));
       }
       result_.groups[it->second].members.push_back(subject.path);
-      StoredLayout& stored = Stored(subject.path);
+      StoredLayout& stored = FindOrAddStored(subject.path);
       for (const int axis : group.axes) {
         if (stored.layout.axis(axis).broadcast()) continue;
         return absl::InvalidArgumentError(absl::StrCat(
@@ -218,45 +230,35 @@ class DecisionFinder {
   }
 
   // Returns the layout of a parameter's update, unless its optimizer state is stored otherwise.
-  StoredLayout UpdateOf(const std::string& parameter) {
-    StoredLayout layout = Stored(parameter);
+  StoredLayout UpdateLayoutOf(const std::string& parameter) {
+    StoredLayout layout = FindOrAddStored(parameter);
     const auto flat = only_updated_flat_.find(parameter);
     if (flat != only_updated_flat_.end()) layout.flat_axes = flat->second;
     return layout;
   }
 
-  // Returns the stored layout of a path; B if no store choice names it.
-  StoredLayout& Stored(const std::string& path) {
+  // Returns the stored layout of a path. Adds B if no store choice names it.
+  StoredLayout& FindOrAddStored(const std::string& path) {
     return result_.stored.emplace(path, StoredLayout{MeshLayout(mesh_.num_axes()), {}})
         .first->second;
   }
 
-  // Optimizer state is stored like its parameter is updated if no store choice names it, or if one
-  // names it with the layout of the parameter.
-  absl::Status FillIn() {
+  // Decides what the store and group choices leave open: `stored` of every state and input but
+  // caches, and `updated`.
+  absl::Status CompleteLayouts() {
     for (const Subject& subject : subjects_) {
       if (subject.role == Role::kCache || subject.role == Role::kOptimizerState) continue;
-      Stored(subject.path);
-      if (subject.role == Role::kParameter) result_.updated[subject.path] = UpdateOf(subject.path);
+      FindOrAddStored(subject.path);
+      if (subject.role == Role::kParameter)
+        result_.updated[subject.path] = UpdateLayoutOf(subject.path);
     }
     for (const Subject& subject : subjects_) {
       if (subject.role != Role::kOptimizerState) continue;
       const auto parameter = result_.parameter_of.find(subject.path);
       if (parameter == result_.parameter_of.end()) {
-        Stored(subject.path);
-        continue;
-      }
-      const StoredLayout of_parameter = UpdateOf(parameter->second);
-      const auto [it, open] = result_.stored.emplace(subject.path, of_parameter);
-      if (open || it->second.layout == of_parameter.layout) {
-        it->second = of_parameter;
-      } else if (of_parameter.flat()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the Plan's store ", Quote(named_by_[subject.path]), ": '", subject.path,
-                         "' belongs to '", parameter->second,
-                         "', which is in a flat group; it is stored with it"));
+        FindOrAddStored(subject.path);
       } else {
-        result_.updated[parameter->second] = it->second;
+        RETURN_IF_ERROR(CompleteOptimizerState(subject.path, parameter->second));
       }
     }
     for (const auto& [state, parameter] : result_.parameter_of) {
@@ -266,6 +268,27 @@ class DecisionFinder {
     return absl::OkStatus();
   }
 
+  // Stores optimizer state like its parameter is updated if no store choice names it, or if one
+  // names it with the layout of the update. Otherwise the parameter is updated in the layout that
+  // the choice gives the state.
+  absl::Status CompleteOptimizerState(const std::string& state, const std::string& parameter) {
+    const StoredLayout update = UpdateLayoutOf(parameter);
+    const auto [it, is_open] = result_.stored.emplace(state, update);
+    if (is_open || it->second.layout == update.layout) {
+      it->second = update;
+      return absl::OkStatus();
+    }
+    if (update.flat()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the Plan's store ", Quote(named_by_[state]), ": '", state, "' belongs to '",
+                       parameter, "', which is in a flat group; it is stored with it"));
+    }
+    result_.updated[parameter] = it->second;
+    return absl::OkStatus();
+  }
+
+  // Finds the operators of all compute choices: those of the stage in all Graphs, those of a part
+  // in its Graph.
   absl::Status FindOperators() {
     std::vector<PathIndex> operators(graphs_.size());
     result_.operators.resize(graphs_.size());
@@ -299,11 +322,11 @@ class DecisionFinder {
                             size_t begin, size_t end, bool open_units) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(choice.signature(), mesh_));
-    bool any = false;
+    bool matched = false;
     for (size_t g = begin; g < end; ++g) {
       for (const int position : operators[g].Matching(pattern)) {
         const OpId op(position);
-        any = true;
+        matched = true;
         const auto [it, first] = operator_named_by_[g].emplace(op, choice.path());
         if (!first) {
           return absl::InvalidArgumentError(
@@ -317,7 +340,7 @@ class DecisionFinder {
         }
       }
     }
-    if (any) return absl::OkStatus();
+    if (matched) return absl::OkStatus();
     std::vector<std::string> paths;
     for (size_t g = begin; g < end; ++g) {
       paths.insert(paths.end(), operators[g].paths().begin(), operators[g].paths().end());

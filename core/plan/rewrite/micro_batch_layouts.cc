@@ -14,6 +14,7 @@
 namespace tessera {
 namespace {
 
+// Decides for every op whether it runs in each micro-batch, or once before or after them.
 class MicroBatchPlanner {
  public:
   MicroBatchPlanner(const Graph& graph, int64_t micro_batches)
@@ -24,9 +25,9 @@ class MicroBatchPlanner {
 
   absl::StatusOr<MicroBatchLayouts> Plan() && {
     RETURN_IF_ERROR(SplitInputs());
-    for (const Op& op : graph_.ops()) result_.ops.push_back(Assign(op));
-    for (const State& state : graph_.states()) NeedFull(state.updated);
-    for (const GraphOutput& output : graph_.outputs()) NeedFull(output.value);
+    for (const Op& op : graph_.ops()) result_.ops.push_back(Schedule(op));
+    for (const State& state : graph_.states()) RequireFull(state.updated);
+    for (const GraphOutput& output : graph_.outputs()) RequireFull(output.value);
     MoveIntoMicroBatches();
     RETURN_IF_ERROR(AssignStages());
     return std::move(result_);
@@ -34,10 +35,10 @@ class MicroBatchPlanner {
 
  private:
   absl::Status SplitInputs() {
-    bool any = false;
+    bool has_batch = false;
     for (const GraphInput& input : graph_.inputs()) {
       if (input.batch_dim == kNone) continue;
-      any = true;
+      has_batch = true;
       const Value& value = graph_.value(input.value);
       const int64_t rows = value.type.shape[input.batch_dim];
       if (rows % axis_.parts != 0) {
@@ -47,32 +48,33 @@ class MicroBatchPlanner {
       }
       result_.values[input.value] = AxisLayout::Split(input.batch_dim);
     }
-    if (any) return absl::OkStatus();
+    if (has_batch) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("micro_batches: graph '", graph_.name(),
                                                    "' has no input with a batch to split"));
   }
 
-  void NeedFull(ValueId value) {
+  // Has a value gathered after the micro-batches, for a reader that needs all of it.
+  void RequireFull(ValueId value) {
     if (!result_.values[value].broadcast()) result_.gathered[value] = true;
   }
 
-  // Decides how `op` runs, and the layouts of its outputs.
-  OpSchedule Assign(const Op& op) {
+  // Returns how `op` runs, and sets the layouts of its outputs.
+  OpSchedule Schedule(const Op& op) {
     std::vector<Arriving> arriving;
-    bool any = false;
+    bool reads_split = false;
     for (ValueId input : op.inputs) {
       arriving.push_back(result_.values[input]);
-      any = any || !result_.values[input].broadcast();
+      reads_split = reads_split || !result_.values[input].broadcast();
     }
-    if (!any) return OpSchedule();
+    if (!reads_split) return OpSchedule();
     const OpSignatures use(graph_, op);
     const std::optional<SignatureFit> fit = FitOrGather(use.fitted(), arriving, op.inputs, axis_);
     if (!fit.has_value()) {
-      for (ValueId input : op.inputs) NeedFull(input);
+      for (ValueId input : op.inputs) RequireFull(input);
       return OpSchedule();
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (fit->signature.inputs[i] != result_.values[op.inputs[i]]) NeedFull(op.inputs[i]);
+      if (fit->signature.inputs[i] != result_.values[op.inputs[i]]) RequireFull(op.inputs[i]);
     }
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       result_.values[op.outputs[i]] = fit->signature.outputs[i];
@@ -101,6 +103,7 @@ class MicroBatchPlanner {
     }
   }
 
+  // Moves one op, if it reads only full values and a signature gives what its readers read.
   void MoveIntoMicroBatches(const Op& op, const ReadLayouts& reads, OpSchedule& schedule) {
     for (ValueId input : op.inputs) {
       if (!result_.values[input].broadcast()) return;
@@ -108,7 +111,7 @@ class MicroBatchPlanner {
     const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
     if (!read.has_value()) return;
     const OpSignatures use(graph_, op);
-    const std::optional<Signature> fit = SignatureMaking(use.fitted(), *read, axis_);
+    const std::optional<Signature> fit = FindSignatureProducing(use.fitted(), *read, axis_);
     if (!fit.has_value()) return;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       result_.values[op.outputs[i]] = fit->outputs[i];
@@ -123,8 +126,8 @@ class MicroBatchPlanner {
     OpId reader = kNone;
   };
 
-  // An op runs before the micro-batches if one of them reads a full value that is computed from the
-  // op's outputs.
+  // Sets the stage of ops that run before the micro-batches: one of them reads a full value that is
+  // computed from the op's outputs.
   absl::Status AssignStages() {
     Table<OpId, Need> needs(graph_.ops().size());
     const auto need = [&](OpId producer, const Need& why) {

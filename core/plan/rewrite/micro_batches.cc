@@ -69,7 +69,7 @@ class MicroBatchWriter {
       if (StageOf(old) == MicroBatchStage::kAfter) writer_.WriteFull(old);
     }
     CopyResults(
-        graph_, [this](ValueId old) { return writer_.Full(old); }, out);
+        graph_, [this](ValueId old) { return writer_.FindOrConcatFull(old); }, out);
     writer_.LinkGradients();
     RETURN_IF_ERROR(out.status());
     return std::move(out);
@@ -88,7 +88,8 @@ class MicroBatchWriter {
       const Value& value = graph_.value(input.value);
       if (input.batch_dim != kNone && separate_.contains(value.path)) {
         for (int64_t k = 0; k < micro_batches_; ++k) {
-          Value part = writer_.PartOf(input.value, layouts_.values[input.value], /*axis=*/0, k);
+          Value part =
+              writer_.DescribePart(input.value, layouts_.values[input.value], /*axis=*/0, k);
           part.role = Role::kInput;
           writer_.AddPart(input.value, out.AppendInput(part, input.batch_dim, input.origin));
         }

@@ -32,7 +32,7 @@ class PrecisionWriter {
 
   absl::StatusOr<Graph> Write() && {
     for (const GraphInput& input : graph_.inputs()) {
-      SetForm(input.value, graph_.value(input.value).type.dtype,
+      AddForm(input.value, graph_.value(input.value).type.dtype,
               out_.AppendInput(graph_.value(input.value), input.batch_dim, input.origin));
       forms_[input.value].kind = Kind::kSource;
     }
@@ -54,7 +54,8 @@ class PrecisionWriter {
     kLow,     // in precision_.parameters, as are results of ops that read it
     kSource,  // in either dtype: a parameter, an input, a constant
   };
-  // The new values of an old one, in its recorded dtype and in others.
+  // The new values ("forms") of an old one, each in another dtype. The first is the one that the op
+  // computes; the others are casts.
   struct Forms {
     Kind kind = Kind::kFull;
     std::vector<std::pair<DType, ValueId>> ids;
@@ -62,8 +63,9 @@ class PrecisionWriter {
 
   bool IsF32(ValueId old) const { return graph_.value(old).type.dtype == DType::kF32; }
 
-  void SetForm(ValueId old, DType dtype, ValueId id) { forms_[old].ids.emplace_back(dtype, id); }
-  ValueId FormIn(ValueId old, DType dtype) const {
+  void AddForm(ValueId old, DType dtype, ValueId id) { forms_[old].ids.emplace_back(dtype, id); }
+  // Returns the form in `dtype`; kNone if it is not written yet.
+  ValueId FindForm(ValueId old, DType dtype) const {
     for (const auto& [known, id] : forms_[old].ids) {
       if (known == dtype) return id;
     }
@@ -81,15 +83,16 @@ class PrecisionWriter {
         forms_[state.input].kind = Kind::kSource;
       }
       const DType dtype = copy.type.dtype;
-      SetForm(state.input, dtype, out_.AppendState(std::move(copy)));
+      AddForm(state.input, dtype, out_.AppendState(std::move(copy)));
     }
   }
 
   // --- Values ----------------------------------------------------------------------------------
 
-  // Returns the value in the given dtype, for an op of this phase.
-  ValueId Read(ValueId old, DType dtype, Phase phase) {
-    if (const ValueId known = FormIn(old, dtype); known != kNone) return known;
+  // Returns the value in the given dtype, for an op of this phase. The first call for a dtype
+  // appends a cast to it, or, for a constant, an op that computes the constant in it.
+  ValueId FindOrAppendForm(ValueId old, DType dtype, Phase phase) {
+    if (const ValueId known = FindForm(old, dtype); known != kNone) return known;
     const Value& value = graph_.value(old);
     if (value.producer != kNone && IsConstant(graph_.op(value.producer))) {
       return AppendConstant(value.producer, dtype);
@@ -98,12 +101,14 @@ class PrecisionWriter {
     return AppendCast(old, from, dtype, absl::StrCat(value.path, ".", Name(dtype)), phase);
   }
 
-  // Returns the value for the update or for an output, in `dtype`. For a parameter's gradient, this
-  // is the reduced one.
-  ValueId ReadResult(ValueId old, DType dtype, Phase phase) {
-    if (!IsReduced(old) || !IsHalf(precision_.reduction)) return Read(old, dtype, phase);
-    const ValueId reduced = FormIn(old, precision_.reduction);
-    if (dtype == precision_.reduction || reduced == kNone) return Read(old, dtype, phase);
+  // Returns the value in `dtype` for the update or for an output. For a parameter's gradient that
+  // is reduced in 16 bits, this is a cast of the reduced value, which the first call appends.
+  ValueId FindOrAppendResult(ValueId old, DType dtype, Phase phase) {
+    if (!IsReduced(old) || !IsHalf(precision_.reduction))
+      return FindOrAppendForm(old, dtype, phase);
+    const ValueId reduced = FindForm(old, precision_.reduction);
+    if (dtype == precision_.reduction || reduced == kNone)
+      return FindOrAppendForm(old, dtype, phase);
     ValueId& widened = widened_.try_emplace(old, kNone).first->second;
     if (widened == kNone) {
       const std::string& path = graph_.value(old).path;
@@ -116,13 +121,15 @@ class PrecisionWriter {
 
   static bool IsConstant(const Op& op) { return op.inputs.empty(); }
 
+  // Returns `path`, with the suffix _1, _2, ... if it is taken.
   std::string FreePath(const std::string& path) const {
     std::string free = path;
     for (int i = 1; !out_.PathIsFree(free); ++i) free = absl::StrCat(path, "_", i);
     return free;
   }
 
-  // Fills a constant in the dtype in which it is read. A second copy gets another path.
+  // Appends the op of a constant in the dtype in which it is read, and adds its output to the
+  // forms. A second copy gets another path.
   ValueId AppendConstant(OpId old, DType dtype) {
     Op op = graph_.op(old);
     const ValueId old_output = op.outputs[0];
@@ -134,11 +141,11 @@ class PrecisionWriter {
     }
     op.attributes.Set("dtype", dtype);
     const OpId id = AppendOp(old, std::move(op), {output});
-    SetForm(old_output, dtype, out_.op(id).outputs[0]);
+    AddForm(old_output, dtype, out_.op(id).outputs[0]);
     return out_.op(id).outputs[0];
   }
 
-  // Casts `from`, one of the value's forms.
+  // Appends a cast of `from`, one of the value's forms, and adds its output to the forms.
   ValueId AppendCast(ValueId old, ValueId from, DType dtype, const std::string& path, Phase phase) {
     const Value& value = graph_.value(old);
     Op op;
@@ -153,10 +160,11 @@ class PrecisionWriter {
     output.type.dtype = dtype;
     if (value.producer == kNone) output.role = Role::kActivation;
     const OpId id = out_.AppendOp(std::move(op), {output});
-    SetForm(old, dtype, out_.op(id).outputs[0]);
+    AddForm(old, dtype, out_.op(id).outputs[0]);
     return out_.op(id).outputs[0];
   }
 
+  // Appends an op that repeats `old`, after the copies of the ops that `old` runs after.
   OpId AppendOp(OpId old, Op op, absl::Span<const Value> outputs) {
     std::vector<OpId> after;
     for (OpId earlier : op.after) {
@@ -170,6 +178,8 @@ class PrecisionWriter {
 
   // --- Ops -------------------------------------------------------------------------------------
 
+  // Returns whether the Plan says that an op, or the op of which it is the gradient, computes in
+  // f32.
   bool ComputesInF32(const Op& op) const {
     if (!precision_.in_f32.has_value()) return false;
     if (precision_.in_f32->Matches(op.path)) return true;
@@ -179,20 +189,22 @@ class PrecisionWriter {
   // Returns the kind of the values that an op computes, unless the Plan says that it computes in
   // f32.
   Kind KindOf(const Op& op) const {
-    bool any_source = false, any_full = false;
+    bool reads_source = false, reads_full = false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (graph_.value(op.inputs[i]).role == Role::kOptimizerState) return Kind::kFull;
       if (!IsF32(op.inputs[i]) || op.kind->IsStatistic(static_cast<int>(i))) continue;
       const Kind kind = forms_[op.inputs[i]].kind;
       if (kind == Kind::kLow) return Kind::kLow;
-      any_full = any_full || kind == Kind::kFull;
+      reads_full = reads_full || kind == Kind::kFull;
       const OpId producer = graph_.value(op.inputs[i]).producer;
       const bool constant = producer != kNone && IsConstant(graph_.op(producer));
-      any_source = any_source || (kind == Kind::kSource && !constant);
+      reads_source = reads_source || (kind == Kind::kSource && !constant);
     }
-    return any_source && !any_full ? Kind::kLow : Kind::kFull;
+    return reads_source && !reads_full ? Kind::kLow : Kind::kFull;
   }
 
+  // Writes an op in the dtype that follows from what it reads. Constants are written where they are
+  // read.
   absl::Status WriteOp(OpId old) {
     const Op& op = graph_.op(old);
     if (op.phase == Phase::kUpdate) return WriteUpdate(old);
@@ -200,7 +212,7 @@ class PrecisionWriter {
     // with others.
     if (IsConstant(op) && op.outputs.size() == 1 && IsF32(op.outputs[0]) &&
         !IsReduced(op.outputs[0])) {
-      forms_[op.outputs[0]].kind = Kind::kSource;  // written where it is read
+      forms_[op.outputs[0]].kind = Kind::kSource;
       return absl::OkStatus();
     }
     const Kind kind = IsHalf(precision_.parameters) ? KindOf(op) : Kind::kFull;
@@ -215,16 +227,17 @@ class PrecisionWriter {
       const bool statistic = op.kind->IsStatistic(static_cast<int>(i));
       const DType recorded = graph_.value(op.inputs[i]).type.dtype;
       const DType wanted = recorded == DType::kF32 && !statistic ? dtype : recorded;
-      op.inputs[i] = Read(op.inputs[i], wanted, op.phase);
+      op.inputs[i] = FindOrAppendForm(op.inputs[i], wanted, op.phase);
     }
     if (op.attributes.Has("dtype") && op.attributes.GetDType("dtype") == DType::kF32) {
       op.attributes.Set("dtype", dtype);
     }
-    return Append(old, std::move(op), kind);
+    return AppendWithCasts(old, std::move(op), kind);
   }
 
-  // Appends `op`, whose inputs are set, and sets the types of its outputs.
-  absl::Status Append(OpId old, Op op, Kind kind) {
+  // Appends `op`, a copy of `old` whose inputs are set, with the types of outputs that follow from
+  // them. A parameter's gradient is then cast to the dtype in which it is reduced.
+  absl::Status AppendWithCasts(OpId old, Op op, Kind kind) {
     ASSIGN_OR_RETURN(const std::vector<TensorType> types,
                      op.kind->InferTypes(out_.TypesOf(op.inputs), op.attributes));
     const std::vector<ValueId> old_outputs = op.outputs;
@@ -239,7 +252,7 @@ class PrecisionWriter {
     }
     const OpId id = AppendOp(old, std::move(op), outputs);
     for (size_t i = 0; i < old_outputs.size(); ++i) {
-      SetForm(old_outputs[i], types[i].dtype, out_.op(id).outputs[i]);
+      AddForm(old_outputs[i], types[i].dtype, out_.op(id).outputs[i]);
       if (IsF32(old_outputs[i])) {
         // A statistic is f32 by its operator's rule, as are values computed from it.
         const bool statistic =
@@ -273,21 +286,21 @@ class PrecisionWriter {
       const bool reduced = IsReduced(input) && IsHalf(precision_.reduction);
       if (!reduced) {
         op.inputs[i] = on_reduced.inputs[i] =
-            Read(input, graph_.value(input).type.dtype, Phase::kUpdate);
+            FindOrAppendForm(input, graph_.value(input).type.dtype, Phase::kUpdate);
       } else {
-        on_reduced.inputs[i] = Read(input, precision_.reduction, Phase::kUpdate);
+        on_reduced.inputs[i] = FindOrAppendForm(input, precision_.reduction, Phase::kUpdate);
       }
     }
     const auto types =
         on_reduced.kind->InferTypes(out_.TypesOf(on_reduced.inputs), on_reduced.attributes);
     if (types.ok() && *types == graph_.TypesOf(op.outputs)) {
-      return Append(old, std::move(on_reduced), Kind::kFull);
+      return AppendWithCasts(old, std::move(on_reduced), Kind::kFull);
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const ValueId input = graph_.op(old).inputs[i];
-      op.inputs[i] = ReadResult(input, graph_.value(input).type.dtype, Phase::kUpdate);
+      op.inputs[i] = FindOrAppendResult(input, graph_.value(input).type.dtype, Phase::kUpdate);
     }
-    return Append(old, std::move(op), Kind::kFull);
+    return AppendWithCasts(old, std::move(op), Kind::kFull);
   }
 
   // --- Results ---------------------------------------------------------------------------------
@@ -297,6 +310,7 @@ class PrecisionWriter {
     return producer == kNone ? Phase::kForward : graph_.op(producer).phase;
   }
 
+  // Sets the updated values of states and the outputs. Must be called once all ops are written.
   void WriteResults() {
     for (const State& state : graph_.states()) {
       State copy = state;
@@ -304,7 +318,8 @@ class PrecisionWriter {
         copy.type.dtype = precision_.parameters;
       }
       if (state.input != kNone && state.updated == state.input) continue;
-      const ValueId updated = Read(state.updated, copy.type.dtype, PhaseOf(state.updated));
+      const ValueId updated =
+          FindOrAppendForm(state.updated, copy.type.dtype, PhaseOf(state.updated));
       if (state.input == kNone) {
         out_.WriteState(copy, out_.tensor(updated));
       } else {
@@ -317,7 +332,7 @@ class PrecisionWriter {
         dtype = precision_.outputs;
       }
       out_.SetOutput(output.name,
-                     out_.tensor(ReadResult(output.value, dtype, PhaseOf(output.value))));
+                     out_.tensor(FindOrAppendResult(output.value, dtype, PhaseOf(output.value))));
     }
   }
 
@@ -328,17 +343,17 @@ class PrecisionWriter {
       const Value& value = graph_.value(old);
       for (const auto& [dtype, id] : forms_[old].ids) {
         if (value.gradient_of != kNone) {
-          const Forms& of = forms_[value.gradient_of];
+          const Forms& of_forms = forms_[value.gradient_of];
           const bool reduced = IsReduced(old) && dtype == precision_.reduction;
-          const bool cast = reduced && forms_[old].ids.front().second != id;
-          ValueId target = cast ? ValueId() : FormIn(value.gradient_of, dtype);
-          if (target == kNone && !of.ids.empty()) target = of.ids.front().second;
+          const bool is_cast = reduced && forms_[old].ids.front().second != id;
+          ValueId target = is_cast ? ValueId() : FindForm(value.gradient_of, dtype);
+          if (target == kNone && !of_forms.ids.empty()) target = of_forms.ids.front().second;
           out_.SetGradientOfValue(id, target);
         }
         if (value.complete_gradient_of == kNone) continue;
         if (IsF32(old) && dtype != precision_.reduction) continue;
-        const Forms& of = forms_[value.complete_gradient_of];
-        if (!of.ids.empty()) out_.SetCompleteGradientOf(id, of.ids.front().second);
+        const Forms& of_forms = forms_[value.complete_gradient_of];
+        if (!of_forms.ids.empty()) out_.SetCompleteGradientOf(id, of_forms.ids.front().second);
       }
     }
     for (const OpId old : graph_.ops().ids()) {

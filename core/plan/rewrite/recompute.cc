@@ -18,12 +18,13 @@ namespace {
 
 // The recomputation of one block.
 struct BlockRecomputation {
-  std::vector<OpId> copied;  // in order
+  std::vector<OpId> copied;  // the forward ops that run again, in order
   OpId before;               // the copies stand before this op
   OpId after;                // and must run after this one; kNone: there is none
 };
 
-// Reads a Graph with the index of the block that each forward op belongs to.
+// Rewrites a Graph so that the backward pass computes the activations of the chosen blocks again,
+// right before it first reads one of them.
 class Recomputer {
  public:
   Recomputer(const Graph& graph, const std::vector<std::string>& blocks)
@@ -31,10 +32,10 @@ class Recomputer {
 
   Graph Rewrite() && {
     AssignBlocks();
-    FindKept();
+    MarkKept();
     std::vector<BlockRecomputation> work(blocks_.size());
     FindReaders(work);
-    FindCopied(work);
+    FindOpsToCopy(work);
     FindArrivingGradients(work);
     return Write(work);
   }
@@ -42,7 +43,7 @@ class Recomputer {
  private:
   bool Forward(OpId op) const { return graph_.op(op).phase == Phase::kForward; }
 
-  // Forward and backward ops alike.
+  // Sets block_of_ of forward and backward ops alike.
   void AssignBlocks() {
     absl::flat_hash_map<absl::string_view, int> index;
     for (size_t i = 0; i < blocks_.size(); ++i) index[blocks_[i]] = static_cast<int>(i);
@@ -54,8 +55,9 @@ class Recomputer {
     }
   }
 
-  // Values that are in memory during the backward pass anyway.
-  void FindKept() {
+  // Sets kept_ of values that are in memory during the backward pass anyway: they are read instead
+  // of being computed again. Requires block_of_.
+  void MarkKept() {
     kept_.assign(graph_.values().size(), false);
     for (const ValueId i : graph_.values().ids()) {
       const OpId producer = graph_.values()[i].producer;
@@ -78,8 +80,8 @@ class Recomputer {
     }
   }
 
-  // Finds the first op outside of the forward pass that reads each block's activations, and which
-  // activations are read.
+  // Sets `before` of each block, the first op outside of the forward pass that reads its
+  // activations, and needed_ of the activations that are read.
   void FindReaders(std::vector<BlockRecomputation>& work) {
     needed_.assign(graph_.values().size(), false);
     for (const OpId id : graph_.ops().ids()) {
@@ -93,7 +95,9 @@ class Recomputer {
     }
   }
 
-  void FindCopied(std::vector<BlockRecomputation>& work) {
+  // Sets `copied` of each block: the ops that compute needed values, and, from the last op to the
+  // first, those that compute the inputs of such ops.
+  void FindOpsToCopy(std::vector<BlockRecomputation>& work) {
     for (OpId id = graph_.ops().end_id() - 1; id != kNone; --id) {
       const Op& op = graph_.op(id);
       if (!absl::c_any_of(op.outputs, [this](ValueId output) { return needed_[output]; })) continue;
@@ -105,8 +109,9 @@ class Recomputer {
     for (BlockRecomputation& block : work) absl::c_reverse(block.copied);
   }
 
-  // The gradient at a block's end: the last one made outside of the block that its backward ops
-  // read.
+  // Sets `after` of each block: the op that computes the gradient at the block's end, which is the
+  // last op outside of the block, before its recomputation, that its backward ops read. Copies must
+  // not run earlier, or several blocks' activations would be in memory.
   void FindArrivingGradients(std::vector<BlockRecomputation>& work) {
     for (const OpId id : graph_.ops().ids()) {
       if (Forward(id) || block_of_[id] == kNone) continue;
@@ -161,6 +166,8 @@ class Recomputer {
     }
   }
 
+  // Appends an op of the source. Ops of the backward pass read copies of activations that are not
+  // kept.
   void WriteOp(OpId id, Graph& out) {
     Op op = graph_.op(id);
     for (ValueId& input : op.inputs) {
@@ -176,6 +183,8 @@ class Recomputer {
     }
   }
 
+  // Appends the recomputing copy of a forward op. A copy that reads no other copy waits for
+  // `after`.
   void WriteCopy(OpId id, OpId after, Graph& out) {
     Op op = graph_.op(id);
     op.path = absl::StrCat(op.path, ".recomputed");

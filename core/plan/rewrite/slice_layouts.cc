@@ -14,6 +14,7 @@
 namespace tessera {
 namespace {
 
+// Decides for every op whether it runs once or slice by slice, along the axis of one parameter.
 class SlicePlanner {
  public:
   SlicePlanner(const Graph& graph, const SliceDecisions& decisions)
@@ -41,8 +42,8 @@ class SlicePlanner {
       RETURN_IF_ERROR(Assign(id));
     }
     CountReaders();
-    for (const State& state : graph_.states()) WriteInSlices(state);
-    for (const GraphOutput& output : graph_.outputs()) NeedFull(output.value);
+    for (const State& state : graph_.states()) ComputeInSlices(state);
+    for (const GraphOutput& output : graph_.outputs()) RequireFull(output.value);
     return std::move(result_);
   }
 
@@ -60,18 +61,21 @@ class SlicePlanner {
   }
   SplitAxis PartsOf(int axis) const { return {split_.axes[axis].parts(), /*even=*/false}; }
 
-  // Marks the value as split: its readers read it slice by slice.
+  // Sets the layout of a value and marks it as split: its readers read it slice by slice.
   void SetSplit(ValueId value, const AxisLayout& layout, int axis) {
     split_.values[value] = layout;
     split_.axis[value] = axis;
     stays_[value] = true;
   }
-  void NeedFull(ValueId value) {
+  // Has a split value gathered, for a reader that needs all of it.
+  void RequireFull(ValueId value) {
     if (stays_[value]) split_.gathered[value] = true;
   }
 
   // --- Ops ---------------------------------------------------------------------------------------
 
+  // Decides how an op runs. An op that reads a value that stays split runs slice by slice, as does
+  // the gradient of such an op, if a signature allows it.
   absl::Status Assign(OpId id) {
     const Op& op = graph_.op(id);
     const bool from_state =
@@ -96,15 +100,20 @@ class SlicePlanner {
     if (!signature.has_value() && sliced != kNone) {
       ASSIGN_OR_RETURN(signature, ByArrival(op, use.fitted(), sliced, axis));
     }
-    const auto broadcast = [](const AxisLayout& layout) { return layout.broadcast(); };
-    if (signature.has_value() && !(absl::c_all_of(signature->inputs, broadcast) &&
-                                   absl::c_all_of(signature->outputs, broadcast))) {
-      Slice(id, *std::move(signature), axis, from_state);
+    if (signature.has_value() && !IsBroadcast(*signature)) {
+      SliceOp(id, *std::move(signature), axis, from_state);
     }
     return absl::OkStatus();
   }
 
-  void Slice(OpId id, Signature signature, int axis, bool from_state) {
+  static bool IsBroadcast(const Signature& signature) {
+    const auto broadcast = [](const AxisLayout& layout) { return layout.broadcast(); };
+    return absl::c_all_of(signature.inputs, broadcast) &&
+           absl::c_all_of(signature.outputs, broadcast);
+  }
+
+  // Lets an op run slice by slice along `axis`. Outputs that do not stay split are gathered.
+  void SliceOp(OpId id, Signature signature, int axis, bool from_state) {
     const Op& op = graph_.op(id);
     bool all_stay = true;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
@@ -118,13 +127,16 @@ class SlicePlanner {
     result_.ops[id] = {axis, late, std::move(signature)};
   }
 
+  // Returns whether readers of a sliced op's output read it slice by slice: it is beside states, or
+  // the gradient of a value that stays split along the same axis.
   bool StaysSplit(ValueId value, bool beside_states) const {
     if (!split_.values[value].split()) return false;
     const Value& v = graph_.value(value);
-    const auto of_split = [&](ValueId of) {
-      return of != kNone && stays_[of] && split_.axis[of] == split_.axis[value];
+    const auto stays_along_axis = [&](ValueId target) {
+      return target != kNone && stays_[target] && split_.axis[target] == split_.axis[value];
     };
-    return beside_states || of_split(v.gradient_of) || of_split(v.complete_gradient_of);
+    return beside_states || stays_along_axis(v.gradient_of) ||
+           stays_along_axis(v.complete_gradient_of);
   }
 
   std::vector<Arriving> ArrivingAt(const Op& op) const {
@@ -176,13 +188,13 @@ class SlicePlanner {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (!stays_[op.inputs[i]] || (fit.has_value() && !fit->gathered[i])) continue;
       if (from_state_[op.inputs[i]]) return NoSignature(op, use, sliced, axis);
-      NeedFull(op.inputs[i]);
+      RequireFull(op.inputs[i]);
     }
     if (!fit.has_value()) return std::optional<Signature>();
     return std::optional<Signature>(fit->signature);
   }
 
-  // --- What the Graph leaves ---------------------------------------------------------------------
+  // --- States ----------------------------------------------------------------------------------
 
   void CountReaders() {
     for (const Op& op : graph_.ops()) {
@@ -194,16 +206,16 @@ class SlicePlanner {
 
   // If a value is written to a sliced state and used nowhere else, it is computed in slices if its
   // op can do that.
-  void WriteInSlices(const State& state) {
+  void ComputeInSlices(const State& state) {
     const int axis = decisions_.AxisOf(state.path);
-    if (axis == kNone) return NeedFull(state.updated);
+    if (axis == kNone) return RequireFull(state.updated);
     const OpId producer = graph_.value(state.updated).producer;
     if (producer == kNone || result_.ops[producer].axis != kNone) return;
     const Op& op = graph_.op(producer);
     if (op.outputs.size() != 1 || readers_[state.updated] != 1) return;
     const OpSignatures use(graph_, op);
     std::optional<Signature> made =
-        SignatureMaking(use.fitted(), {Arriving(LayoutOf(axis))}, PartsOf(axis));
+        FindSignatureProducing(use.fitted(), {Arriving(LayoutOf(axis))}, PartsOf(axis));
     if (!made.has_value()) return;
     SetSplit(state.updated, made->outputs[0], axis);
     result_.ops[producer] = {axis, /*late=*/false, *std::move(made)};

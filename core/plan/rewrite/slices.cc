@@ -20,6 +20,7 @@
 namespace tessera {
 namespace {
 
+// Finds the parameters that the slice choices of a stage name, with their optimizer state.
 class SliceFinder {
  public:
   SliceFinder(const Stage& stage, absl::Span<const Graph> graphs)
@@ -29,16 +30,16 @@ class SliceFinder {
     if (stage_.slice_size() == 0) return SliceDecisions();
     for (const Graph& graph : graphs_) {
       for (const State& state : graph.states()) {
-        Add(state.path, state.role, state.type.shape);
+        AddSubject(state.path, state.role, state.type.shape);
       }
       for (const GraphInput& input : graph.inputs()) {
         const Value& value = graph.value(input.value);
-        Add(value.path, value.role, value.type.shape);
+        AddSubject(value.path, value.role, value.type.shape);
       }
     }
     parameter_of_ = ParametersOfOptimizerState(graphs_);
     for (const SliceChoice& choice : stage_.slice()) {
-      RETURN_IF_ERROR(InChoice("slice", choice.path(), Find(choice)));
+      RETURN_IF_ERROR(InChoice("slice", choice.path(), AddChoice(choice)));
     }
     for (const auto& [state, parameter] : parameter_of_) {
       const auto it = result_.of_state.find(parameter);
@@ -60,33 +61,36 @@ class SliceFinder {
     Shape shape;
   };
 
-  void Add(const std::string& path, Role role, const Shape& shape) {
+  // Adds a state or an input that a choice may name, unless another Graph has added it.
+  void AddSubject(const std::string& path, Role role, const Shape& shape) {
     if (index_.Has(path)) return;
     index_.Add(path, path);
     subjects_.push_back({role, shape});
     shape_of_[path] = shape;
   }
 
-  absl::Status Find(const SliceChoice& choice) {
+  // Adds the parameters and the optimizer state that a choice names to result_.
+  absl::Status AddChoice(const SliceChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     const std::vector<int> matching = index_.Matching(pattern);
     if (matching.empty()) {
       if (HasOtherGraphs(stage_, graphs_)) return absl::OkStatus();
       return UnmatchedPath(pattern, "parameter", index_.paths(), graphs_);
     }
-    const size_t first = result_.parameters.size();
+    const size_t first_of_choice = result_.parameters.size();
     for (int i : matching) {
       if (subjects_[i].role == Role::kParameter) RETURN_IF_ERROR(AddParameter(choice, i));
     }
     for (int i : matching) {
-      if (subjects_[i].role != Role::kParameter) RETURN_IF_ERROR(AddOptimizerState(i, first));
+      if (subjects_[i].role != Role::kParameter)
+        RETURN_IF_ERROR(AddOptimizerState(i, first_of_choice));
     }
     return absl::OkStatus();
   }
 
   absl::Status AddParameter(const SliceChoice& choice, int i) {
     const std::string& path = index_.paths()[i];
-    RETURN_IF_ERROR(Check(choice, path, subjects_[i].shape));
+    RETURN_IF_ERROR(CheckCount(choice, path, subjects_[i].shape));
     const auto [it, added] =
         result_.of_state.emplace(path, static_cast<int>(result_.parameters.size()));
     if (!added) {
@@ -100,16 +104,19 @@ class SliceFinder {
     return absl::OkStatus();
   }
 
-  // A completed Plan names optimizer state beside its parameter, because the Graphs of a run need
-  // not contain the op that updates both. `first` is the first parameter of the choice.
-  absl::Status AddOptimizerState(int i, size_t first) {
+  // Adds optimizer state that a choice names to its parameter, which the same choice must name. A
+  // completed Plan names it, because the Graphs of a run need not contain the op that updates both;
+  // without that op, it belongs to the choice's only parameter if it has the same shape.
+  // `first_of_choice` is the first parameter of the choice.
+  absl::Status AddOptimizerState(int i, size_t first_of_choice) {
     const std::string& path = index_.paths()[i];
     const auto known = parameter_of_.find(path);
-    for (size_t p = first; p < result_.parameters.size(); ++p) {
-      const bool fits = known != parameter_of_.end() ? known->second == result_.parameters[p].path
-                                                     : result_.parameters.size() == first + 1 &&
-                                                           ShapeOf(p) == subjects_[i].shape;
-      if (!fits || subjects_[i].role != Role::kOptimizerState) continue;
+    const bool only_one = result_.parameters.size() == first_of_choice + 1;
+    for (size_t p = first_of_choice; p < result_.parameters.size(); ++p) {
+      const bool belongs = known != parameter_of_.end()
+                               ? known->second == result_.parameters[p].path
+                               : only_one && ShapeOf(p) == subjects_[i].shape;
+      if (!belongs || subjects_[i].role != Role::kOptimizerState) continue;
       result_.of_state[path] = static_cast<int>(p);
       return absl::OkStatus();
     }
@@ -122,8 +129,9 @@ class SliceFinder {
     return shape_of_.find(result_.parameters[parameter].path)->second;
   }
 
-  static absl::Status Check(const SliceChoice& choice, const std::string& path,
-                            const Shape& shape) {
+  // Checks that a shape can be split as a choice says, with no slice empty.
+  static absl::Status CheckCount(const SliceChoice& choice, const std::string& path,
+                                 const Shape& shape) {
     const auto error = [&](auto... what) {
       return absl::InvalidArgumentError(absl::StrCat("'", path, "' ", what...));
     };
@@ -179,12 +187,12 @@ class SliceWriter {
       if (layouts_.ops[old].axis == kNone) {
         writer_.WriteFull(old);
       } else if (!layouts_.ops[old].late) {
-        RETURN_IF_ERROR(WriteSlices(old));
+        RETURN_IF_ERROR(WriteRemainingSlices(old));
       }
     }
     // The remaining late slices are not read slice by slice.
     for (const OpId old : graph_.ops().ids()) {
-      if (layouts_.ops[old].late) RETURN_IF_ERROR(WriteSlices(old));
+      if (layouts_.ops[old].late) RETURN_IF_ERROR(WriteRemainingSlices(old));
     }
     WriteResults();
     writer_.LinkGradients();
@@ -222,7 +230,8 @@ class SliceWriter {
     }
   }
 
-  absl::Status WriteSlices(OpId old) {
+  // Writes the slices of an op that are not written yet.
+  absl::Status WriteRemainingSlices(OpId old) {
     const int64_t parts = layouts_.split.axes[layouts_.ops[old].axis].parts();
     for (int64_t k = writer_.PartsWritten(old); k < parts; ++k) {
       RETURN_IF_ERROR(WriteSlice(old, k));
@@ -243,27 +252,28 @@ class SliceWriter {
     return writer_.WritePart(old, schedule.signature.inputs, schedule.axis, k);
   }
 
+  // Sets the updated values of states, slice by slice, and the outputs.
   void WriteResults() {
     Graph& out = writer_.out();
     for (const State& state : graph_.states()) {
       const int axis = decisions_.AxisOf(state.path);
-      const bool written = state.input == kNone;
-      if (!written && state.updated == state.input) continue;
+      const bool only_written = state.input == kNone;
+      if (!only_written && state.updated == state.input) continue;
       if (axis == kNone) {
-        const Tensor updated = out.tensor(writer_.Full(state.updated));
-        written ? out.WriteState(state, updated) : out.SetState(state.path, updated);
+        const Tensor updated = out.tensor(writer_.FindOrConcatFull(state.updated));
+        only_written ? out.WriteState(state, updated) : out.SetState(state.path, updated);
         continue;
       }
       const AxisLayout layout = AxisLayout::Split(decisions_.parameters[axis].dimension);
       for (int64_t k = 0; k < decisions_.parameters[axis].count; ++k) {
         const State slice = SliceOf(state, axis, k);
         const Tensor updated =
-            out.tensor(writer_.Read(state.updated, layout, axis, k, Phase::kUpdate));
-        written ? out.WriteState(slice, updated) : out.SetState(slice.path, updated);
+            out.tensor(writer_.FindOrAppendInput(state.updated, layout, axis, k, Phase::kUpdate));
+        only_written ? out.WriteState(slice, updated) : out.SetState(slice.path, updated);
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      out.SetOutput(output.name, out.tensor(writer_.Full(output.value)));
+      out.SetOutput(output.name, out.tensor(writer_.FindOrConcatFull(output.value)));
     }
   }
 

@@ -15,8 +15,8 @@ namespace {
 // The buffers that used the memory of an arena last, by offset.
 class ArenaOccupants {
  public:
-  // Calls visit(buffer) for each buffer that holds bytes of [begin, end) of the arena, and gives
-  // these bytes to `buffer`.
+  // Calls visit(occupant) for each buffer that used bytes of [begin, end) of the arena last, and
+  // records `buffer` as their occupant.
   template <typename Visit>
   void Occupy(int64_t begin, int64_t end, BufferId buffer, const Visit& visit) {
     auto it = by_end_.upper_bound(begin);
@@ -49,12 +49,12 @@ absl::Status VisitDataHazards(const Program& program,
   Table<ProgramValueId, InstructionId> writer(program.values.size(), kNone);
   const ValueBytes bytes_of(program);
   // Inputs and states have readers too, though no instruction writes them first.
-  const auto set = [&](ProgramValueId id) {
+  const auto add_initial = [&](ProgramValueId id) {
     contents[program.values[id].buffer].Write(id, kNone, bytes_of.Of(id));
   };
-  for (const NamedValue& input : program.inputs) set(input.value);
+  for (const NamedValue& input : program.inputs) add_initial(input.value);
   for (const ProgramState& state : program.states) {
-    if (state.input != kNone) set(state.input);
+    if (state.input != kNone) add_initial(state.input);
   }
   for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];

@@ -20,7 +20,7 @@ void AddWaits(Program& program, Visit visit) {
   StreamClocks clocks(program);
   std::vector<InstructionId> needed;
   InstructionId current;
-  const auto add = [&] {
+  const auto add_needed_waits = [&] {
     std::sort(needed.rbegin(), needed.rend());
     for (const InstructionId earlier : needed) {
       if (clocks.HasEnded(earlier, current)) continue;
@@ -32,7 +32,7 @@ void AddWaits(Program& program, Visit visit) {
   const absl::Status status = visit(
       program,
       [&](InstructionId i) {
-        add();
+        add_needed_waits();
         current = i;
         clocks.Begin(i);
         for (const InstructionId earlier : program.instructions[i].waits)
@@ -43,9 +43,10 @@ void AddWaits(Program& program, Visit visit) {
         return absl::OkStatus();
       });
   TESSERA_CHECK(status.ok());
-  add();
+  add_needed_waits();
 }
 
+// Returns what an instruction does that makes a hazard: "reads blocks.0.gelu".
 std::string Describe(const Program& program, const Hazard& hazard) {
   switch (hazard.kind) {
     case Hazard::Kind::kRead:
@@ -61,6 +62,7 @@ std::string Describe(const Program& program, const Hazard& hazard) {
   return "?";
 }
 
+// Returns Internal if an instruction does not wait for one of the hazards that `visit` finds.
 absl::Status CheckWaitsFor(const Program& program, Visit visit) {
   StreamClocks clocks(program);
   const auto name = [&](InstructionId i) {
@@ -111,8 +113,8 @@ void AddReuseWaits(Program& program) { AddWaits(program, VisitReuseHazards); }
 void KeepBuffersUntilWaited(Program& program) {
   const size_t streams = program.streams.size();
   if (streams == 1) return;
-  // By stream: pairs (ended, instruction). From `instruction` on, the first stream knows that
-  // instructions of the stream up to `ended` have ended.
+  // By stream: pairs (ended, instruction), ascending. From `instruction` on, the first stream knows
+  // that instructions of the stream up to `ended` have ended.
   Table<StreamId, std::vector<std::pair<InstructionId, InstructionId>>> known(streams);
   std::vector<InstructionId> last_use(program.buffers.size() * streams);
   StreamClocks clocks(program);
@@ -150,12 +152,12 @@ void KeepBuffersUntilWaited(Program& program) {
 absl::Status CheckWaits(const Program& program) {
   for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
-    bool valid = program.streams.contains(instruction.stream);
+    bool waits_for_others = program.streams.contains(instruction.stream);
     for (const InstructionId earlier : instruction.waits) {
-      valid = valid && program.instructions.contains(earlier) && earlier < i &&
-              program.instructions[earlier].stream != instruction.stream;
+      waits_for_others = waits_for_others && program.instructions.contains(earlier) &&
+                         earlier < i && program.instructions[earlier].stream != instruction.stream;
     }
-    if (!valid) {
+    if (!waits_for_others) {
       return absl::InternalError(absl::StrCat(
           "program '", program.name, "', instruction ", i.index(), " (", instruction.path,
           "): has no stream of the program, or waits for no earlier instruction of another one"));

@@ -34,7 +34,7 @@ H HashTypes(H state, const std::vector<TensorType>& types) {
   return H::combine(std::move(state), types.size());
 }
 
-// absl::Hash of what it refers to.
+// Lets absl::Hash hash the request that it refers to.
 struct HashedRequest {
   const KernelRequest& request;
 
@@ -79,19 +79,19 @@ KernelChooser::KernelChooser(const KernelCatalogue* catalogue, const KernelChoic
   }
 }
 
-KernelChooser::Choice& KernelChooser::ChoiceOf(const KernelRequest& request) {
+KernelChooser::Choice& KernelChooser::FindOrChoose(const KernelRequest& request) {
   auto [it, inserted] = choices_.try_emplace(request);
   PlannedKernel& planned = it->second.planned;
   if (inserted) {
     planned.request = request;
     planned.key = request.Key();
     planned.op = FindOperator(request.op);
-    planned.kernel = KernelFor(planned);
+    planned.kernel = RecordedOrDefault(planned);
   }
   return it->second;
 }
 
-const Kernel* KernelChooser::KernelFor(const PlannedKernel& planned) {
+const Kernel* KernelChooser::RecordedOrDefault(const PlannedKernel& planned) {
   const std::vector<const Kernel*> candidates = CandidateKernels(*catalogue_, planned.request);
   if (candidates.empty()) return nullptr;
   const auto recorded = recorded_.find(planned.key);
@@ -106,7 +106,7 @@ const Kernel* KernelChooser::KernelFor(const PlannedKernel& planned) {
 }
 
 const PlannedKernel* KernelChooser::Find(const KernelRequest& request) {
-  const PlannedKernel& planned = ChoiceOf(request).planned;
+  const PlannedKernel& planned = FindOrChoose(request).planned;
   return planned.kernel != nullptr ? &planned : nullptr;
 }
 
@@ -117,7 +117,7 @@ absl::StatusOr<const PlannedKernel*> KernelChooser::Choose(const KernelRequest& 
 }
 
 int64_t KernelChooser::WorkspaceBytes(const PlannedKernel& planned) {
-  Choice& choice = ChoiceOf(planned.request);
+  Choice& choice = FindOrChoose(planned.request);
   if (choice.workspace_bytes < 0) {
     choice.workspace_bytes = planned.kernel->WorkspaceBytes(planned.request, processor_);
   }
@@ -143,7 +143,7 @@ KernelRequest KernelTable::RequestFor(KernelWork work, absl::Span<const ProgramV
   return request;
 }
 
-KernelId KernelTable::IdOf(const PlannedKernel* planned) {
+KernelId KernelTable::FindOrAdd(const PlannedKernel* planned) {
   const auto [it, inserted] = ids_.try_emplace(planned, program_.kernels.end_id());
   if (inserted) program_.kernels.push_back(*planned);
   return it->second;
@@ -154,13 +154,13 @@ absl::StatusOr<KernelId> KernelTable::FindOrAdd(KernelWork work,
                                                 absl::Span<const ProgramValueId> outputs) {
   ASSIGN_OR_RETURN(const PlannedKernel* planned,
                    chooser_.Choose(RequestFor(std::move(work), inputs, outputs)));
-  return IdOf(planned);
+  return FindOrAdd(planned);
 }
 
 KernelId KernelTable::FindOrAddIfSupported(KernelWork work, absl::Span<const ProgramValueId> inputs,
                                            absl::Span<const ProgramValueId> outputs) {
   const PlannedKernel* planned = chooser_.Find(RequestFor(std::move(work), inputs, outputs));
-  return planned != nullptr ? IdOf(planned) : kNone;
+  return planned != nullptr ? FindOrAdd(planned) : kNone;
 }
 
 void DropUnusedKernels(Program& program) {

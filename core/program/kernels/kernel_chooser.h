@@ -33,7 +33,7 @@ class KernelChooser {
   KernelChooser(const KernelCatalogue* catalogue, const KernelChoices& recorded);
 
   // Returns the kernel for the request, without its workspace, or nullptr if the backend has none.
-  // The pointer is valid as long as the chooser.
+  // The first call for a request chooses it. The pointer is valid as long as the chooser.
   const PlannedKernel* Find(const KernelRequest& request);
   // Like Find(), but returns NotFound if the backend has no kernel.
   absl::StatusOr<const PlannedKernel*> Choose(const KernelRequest& request);
@@ -52,8 +52,11 @@ class KernelChooser {
     PlannedKernel planned;         // its kernel is null if the backend has none
     int64_t workspace_bytes = -1;  // -1: not computed yet
   };
-  Choice& ChoiceOf(const KernelRequest& request);
-  const Kernel* KernelFor(const PlannedKernel& planned);
+  // Returns the choice for a request, which the first call makes.
+  Choice& FindOrChoose(const KernelRequest& request);
+  // Returns the kernel that the Plan records for a request, or else the default; nullptr if the
+  // backend has none. Sets note_ if the recorded kernel does not exist.
+  const Kernel* RecordedOrDefault(const PlannedKernel& planned);
 
   const KernelCatalogue* catalogue_;
   Processor processor_;
@@ -75,8 +78,8 @@ class KernelTable {
   // Both must outlive the table. Nothing else may change program->kernels during its lifetime.
   KernelTable(KernelChooser* chooser, Program* program);
 
-  // Returns the id of the kernel for `work` on values of these types, which
-  // is added if it is missing. NotFound if the backend has no kernel for it.
+  // Returns the id of the kernel for `work` on values of these types, which is added if it is
+  // missing. NotFound if the backend has no kernel for it.
   absl::StatusOr<KernelId> FindOrAdd(KernelWork work, absl::Span<const ProgramValueId> inputs,
                                      absl::Span<const ProgramValueId> outputs);
   // Like FindOrAdd(), but returns kNone if the backend has no kernel.
@@ -86,7 +89,7 @@ class KernelTable {
  private:
   KernelRequest RequestFor(KernelWork work, absl::Span<const ProgramValueId> inputs,
                            absl::Span<const ProgramValueId> outputs) const;
-  KernelId IdOf(const PlannedKernel* planned);
+  KernelId FindOrAdd(const PlannedKernel* planned);
 
   KernelChooser& chooser_;
   Program& program_;

@@ -19,7 +19,7 @@ namespace {
 
 std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
 
-// Returns which operators an output or an updated state depends on.
+// Returns, by operator, whether an output or an updated state depends on it.
 Table<OpId, bool> NeededOps(const Graph& graph) {
   Table<OpId, bool> needed(graph.ops().size(), false);
   std::vector<ValueId> pending;
@@ -58,6 +58,7 @@ Table<ValueId, OpId> AssembliesOfSlices(const Graph& graph) {
   return assemblies;
 }
 
+// Lowers one Graph: emits the instructions of its needed ops in order.
 class Lowering {
  public:
   // `finder` may be null on one rank.
@@ -93,7 +94,7 @@ class Lowering {
     for (const OpId id : graph_.ops().ids()) {
       if (needed_[id] && !comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
     }
-    values_.Begin(Phase::kUpdate, kNone);
+    values_.BeginPeriod(Phase::kUpdate, kNone);
     RETURN_IF_ERROR(AddResults());
     return std::move(builder_.program());
   }
@@ -102,7 +103,7 @@ class Lowering {
   absl::Status LowerOp(OpId id) {
     const Op& op = graph_.op(id);
     RETURN_IF_ERROR(values_.CheckOutputs(id));
-    values_.Begin(op.phase, op.micro_batch);
+    values_.BeginPeriod(op.phase, op.micro_batch);
     if (op.kind->is_view()) {
       RETURN_IF_ERROR(values_.AddViews(id));
     } else if (op.kind->is_assembly()) {
@@ -112,7 +113,7 @@ class Lowering {
     } else {
       RETURN_IF_ERROR(LowerKernel(id));
     }
-    for (ValueId output : op.outputs) RETURN_IF_ERROR(values_.Complete(output));
+    for (ValueId output : op.outputs) RETURN_IF_ERROR(values_.CompleteOutput(output));
     if (!assembly_of_.empty()) RETURN_IF_ERROR(AssembleSlices(op));
     return absl::OkStatus();
   }
@@ -126,11 +127,12 @@ class Lowering {
       if (assembly == kNone || !needed_[assembly]) continue;
       const std::vector<ValueId>& inputs = graph_.op(assembly).inputs;
       const size_t i = absl::c_find(inputs, output) - inputs.begin();
-      RETURN_IF_ERROR(PutPart(assembly, i));
+      RETURN_IF_ERROR(PutInput(assembly, i));
     }
     return absl::OkStatus();
   }
 
+  // Emits the kernel of an op on what the rank holds of its operands.
   absl::Status LowerKernel(OpId id) {
     const Op& op = graph_.op(id);
     const LocalOp local = values_.Localized(id);
@@ -146,14 +148,14 @@ class Lowering {
         if (values_.AsMade(value) != kNone) instruction.after.push_back(values_.AsMade(value));
       }
     }
-    instruction.draw = EnterDraw(op);
+    instruction.draw = AddDrawOf(op);
     KernelWork work{Text(op.kind->name()), local.attributes};
     TakeDraw(local.outputs[0].shape, work.attributes);
     return builder_.EmitKernel(std::move(work), std::move(instruction));
   }
 
-  // Returns the id of the random draw of an op; kNone if it draws nothing.
-  DrawId EnterDraw(const Op& op) {
+  // Adds the random draw of an op, and returns its id; kNone if it draws nothing.
+  DrawId AddDrawOf(const Op& op) {
     const Shape& shape = graph_.value(op.outputs[0]).type.shape;
     std::optional<RandomDraw> draw = DrawOf(shape, op.attributes);
     if (!draw.has_value()) return kNone;
@@ -163,22 +165,23 @@ class Lowering {
         {draw->path, {draw->global, draw->start, shape, layout}});
   }
 
+  // Puts the inputs of an assembly into its output, except slices, which AssembleSlices has put.
   absl::Status LowerAssembly(OpId id) {
     const std::vector<ValueId>& inputs = graph_.op(id).inputs;
     RETURN_IF_ERROR(values_.InputsOf(id).status());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool there = !assembly_of_.empty() && assembly_of_[inputs[i]] == id;
-      if (!there) RETURN_IF_ERROR(PutPart(id, i));
+      const bool put_before = !assembly_of_.empty() && assembly_of_[inputs[i]] == id;
+      if (!put_before) RETURN_IF_ERROR(PutInput(id, i));
     }
     return absl::OkStatus();
   }
 
   // Puts input i of an assembly into the assembled tensor.
-  absl::Status PutPart(OpId assembly, size_t i) {
+  absl::Status PutInput(OpId assembly, size_t i) {
     const Op& op = graph_.op(assembly);
     const LocalOp local = values_.Localized(assembly);
     ASSIGN_OR_RETURN(const ProgramValueId input,
-                     values_.InLayout(op.inputs[i], values_.layouts().ReadIn(assembly)[i]));
+                     values_.BringToLayout(op.inputs[i], values_.layouts().ReadIn(assembly)[i]));
     ProgramValueId assembled = values_.AsMade(op.outputs[0]);
     if (assembled == kNone) assembled = values_.AddOutput(op.outputs[0]);
     const ViewPlacement placement = op.kind->Part(local.types(), static_cast<int>(i));
@@ -186,14 +189,15 @@ class Lowering {
     return builder_.PutInto(assembled, input, placement, absl::StrCat(path, ".part", i));
   }
 
-  // Returns a value that still exists at the end of the step, in row-major order: the value itself,
-  // or a copy if it is in a state that the step updates.
-  absl::StatusOr<ProgramValueId> Lasting(ProgramValueId id) {
-    if (overwritten_.contains(builder_.Root(id))) return builder_.Copy(id);
-    ASSIGN_OR_RETURN(id, builder_.Padded(id));
-    return builder_.RowMajor(id);
+  // Returns the value in row-major order and in memory that the step does not overwrite: the value
+  // itself, or a copy if it is in a state that the step updates.
+  absl::StatusOr<ProgramValueId> EnsureLasting(ProgramValueId id) {
+    if (overwritten_.contains(builder_.Root(id))) return builder_.EmitCopyOf(id);
+    ASSIGN_OR_RETURN(id, builder_.EnsurePadded(id));
+    return builder_.EnsureRowMajor(id);
   }
 
+  // Sets the states and the outputs of the Program. Must be called after all ops are lowered.
   absl::Status AddResults() {
     for (size_t i = 0; i < graph_.states().size(); ++i) {
       const State& state = graph_.states()[i];
@@ -201,14 +205,16 @@ class Lowering {
       if (state.input != kNone) lowered.input = values_.AsMade(state.input);
       lowered.updated = lowered.input;
       if (state.updated != state.input) {
-        ASSIGN_OR_RETURN(lowered.updated, values_.InLayout(state.updated, values_.layouts().StoredIn(i)));
-        ASSIGN_OR_RETURN(lowered.updated, Lasting(lowered.updated));
+        ASSIGN_OR_RETURN(lowered.updated,
+                         values_.BringToLayout(state.updated, values_.layouts().StoredIn(i)));
+        ASSIGN_OR_RETURN(lowered.updated, EnsureLasting(lowered.updated));
       }
       builder_.program().states.push_back(std::move(lowered));
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      ASSIGN_OR_RETURN(ProgramValueId value, values_.InLayout(output.value, ValueLayouts::kBroadcast));
-      ASSIGN_OR_RETURN(value, Lasting(value));
+      ASSIGN_OR_RETURN(ProgramValueId value,
+                       values_.BringToLayout(output.value, ValueLayouts::kBroadcast));
+      ASSIGN_OR_RETURN(value, EnsureLasting(value));
       builder_.program().outputs.push_back({output.name, value});
     }
     return absl::OkStatus();

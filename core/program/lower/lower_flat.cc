@@ -21,7 +21,7 @@ ProgramValueId FlatLowering::AddMember(const Member& member, const FlatPosition&
   const ProgramValueId value =
       builder_.AddView(member.path, {member.dtype, {rule.LocalElements()}}, tensor,
                        ViewPlacement{0, Strides{1}}, member.role, member.part);
-  builder_.program().values[value].flat = builder_.EnterFlat(rule);
+  builder_.program().values[value].flat = builder_.FindOrAddFlat(rule);
   return value;
 }
 
@@ -33,7 +33,7 @@ ProgramValueId FlatLowering::AddState(const Member& member, const FlatPosition& 
   if (inserted) {
     const auto before = states_.find({buffer, false});
     const bool in_place = updated && before != states_.end();
-    it->second = in_place ? builder_.AddOver(before->second, absl::StrCat(path, ".updated"))
+    it->second = in_place ? builder_.AddInSameBytes(before->second, absl::StrCat(path, ".updated"))
                           : AddTensor(path, member.dtype, member.role, position.group);
   }
   return AddMember(member, position, it->second);
@@ -51,10 +51,10 @@ absl::StatusOr<ProgramValueId> FlatLowering::TakeRange(ProgramValueId full, cons
                             member.part);
 }
 
-absl::StatusOr<ProgramValueId> FlatLowering::Compute(const KernelWork& work,
-                                                     absl::Span<const ProgramValueId> members,
-                                                     const Member& output,
-                                                     const FlatPosition& position) {
+absl::StatusOr<ProgramValueId> FlatLowering::FindOrCompute(const KernelWork& work,
+                                                           absl::Span<const ProgramValueId> members,
+                                                           const Member& output,
+                                                           const FlatPosition& position) {
   std::vector<ProgramValueId> tensors;
   for (const ProgramValueId member : members) tensors.push_back(builder_.Root(member));
   std::vector<Computed>& computed = computed_[tensors];
@@ -80,9 +80,10 @@ absl::StatusOr<ProgramValueId> FlatLowering::Compute(const KernelWork& work,
   return AddMember(output, position, tensor);
 }
 
-absl::StatusOr<ProgramValueId> FlatLowering::AllReduce(ProgramValueId member, const Member& output,
-                                                       const FlatPosition& position, int axis,
-                                                       absl::string_view stream) {
+absl::StatusOr<ProgramValueId> FlatLowering::FindOrAllReduce(ProgramValueId member,
+                                                             const Member& output,
+                                                             const FlatPosition& position, int axis,
+                                                             absl::string_view stream) {
   const ProgramValueId tensor = builder_.Root(member);
   const auto [it, inserted] = all_reduced_.try_emplace({tensor, axis}, kNone);
   if (inserted) {
@@ -106,9 +107,10 @@ CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t
   return request;
 }
 
-absl::StatusOr<ProgramValueId> FlatLowering::Gather(ProgramValueId member,
-                                                    const FlatPosition& position, PartId part,
-                                                    const When& when, absl::string_view stream) {
+absl::StatusOr<ProgramValueId> FlatLowering::FindOrGather(ProgramValueId member,
+                                                          const FlatPosition& position, PartId part,
+                                                          const When& when,
+                                                          absl::string_view stream) {
   const FlatGroup& group = *storage_.group(position.group);
   const DType dtype = builder_.value(member).type.dtype;
   const Role role = builder_.value(member).role;
@@ -134,9 +136,9 @@ absl::StatusOr<ProgramValueId> FlatLowering::Gather(ProgramValueId member,
                                 role, part);
 }
 
-absl::StatusOr<ProgramValueId> FlatLowering::Assemble(int group_number,
-                                                      absl::Span<const ProgramValueId> values,
-                                                      DType dtype, const std::string& path) {
+absl::StatusOr<ProgramValueId> FlatLowering::EmitAssembled(int group_number,
+                                                           absl::Span<const ProgramValueId> values,
+                                                           DType dtype, const std::string& path) {
   const FlatGroup& group = *storage_.group(group_number);
   const ProgramValueId assembled =
       builder_.AddTensor(path, {dtype, {group.elements()}}, Role::kGradient, kNone);
@@ -173,7 +175,7 @@ absl::StatusOr<std::vector<ProgramValueId>> FlatLowering::Reduce(int group,
   TESSERA_CHECK(first != kNone);
   const DType dtype = builder_.value(first).type.dtype;
   const std::string path = absl::StrCat(builder_.value(first).path, ".group");
-  ASSIGN_OR_RETURN(const ProgramValueId assembled, Assemble(group, values, dtype, path));
+  ASSIGN_OR_RETURN(const ProgramValueId assembled, EmitAssembled(group, values, dtype, path));
   builder_.SetGradientOf(assembled, gradients.parameter);
   ProgramValueId reduced = assembled;
   int64_t elements = storage_.group(group)->elements();

@@ -40,18 +40,18 @@ class FlatLowering {
   absl::StatusOr<ProgramValueId> TakeRange(ProgramValueId full, const Member& member,
                                            const FlatPosition& position);
 
-  // Returns the result of an elementwise operator on `members`, which have the same position in
-  // their groups. The operator runs once for all members of the group, on this rank's part of it as
-  // one array.
-  absl::StatusOr<ProgramValueId> Compute(const KernelWork& work,
-                                         absl::Span<const ProgramValueId> members,
-                                         const Member& output, const FlatPosition& position);
+  // Adds a view with the result of an elementwise operator on `members`, which have the same
+  // position in their groups. The operator runs once for all members of the group, on this rank's
+  // part of it as one array.
+  absl::StatusOr<ProgramValueId> FindOrCompute(const KernelWork& work,
+                                               absl::Span<const ProgramValueId> members,
+                                               const Member& output, const FlatPosition& position);
 
-  // Returns `member`, summed over an axis over which all of its group is partial. The rank's part
-  // of the group is reduced as one array.
-  absl::StatusOr<ProgramValueId> AllReduce(ProgramValueId member, const Member& output,
-                                           const FlatPosition& position, int axis,
-                                           absl::string_view stream);
+  // Adds a view with `member`, summed over an axis over which all of its group is partial. The
+  // rank's part of the group is reduced once, as one array.
+  absl::StatusOr<ProgramValueId> FindOrAllReduce(ProgramValueId member, const Member& output,
+                                                 const FlatPosition& position, int axis,
+                                                 absl::string_view stream);
 
   // Says when an array is gathered. The last `kept` of the group's axes are gathered once for the
   // step; the others are gathered in `period`.
@@ -60,10 +60,11 @@ class FlatLowering {
     int period = 0;
   };
   static constexpr int kStep = -1;
-  // Returns all elements of the flat value `member`. Its group is gathered on `stream`; members
-  // that are read in the same period share the gathered array.
-  absl::StatusOr<ProgramValueId> Gather(ProgramValueId member, const FlatPosition& position,
-                                        PartId part, const When& when, absl::string_view stream);
+  // Adds a view with all elements of the flat value `member`. The first call for a group and period
+  // gathers the group, on `stream`; the others share the gathered array.
+  absl::StatusOr<ProgramValueId> FindOrGather(ProgramValueId member, const FlatPosition& position,
+                                              PartId part, const When& when,
+                                              absl::string_view stream);
 
   // The gradients of a group that are reduced together.
   struct Gradients {
@@ -80,12 +81,13 @@ class FlatLowering {
  private:
   // Adds a tensor that holds this rank's part of a group.
   ProgramValueId AddTensor(const std::string& path, DType dtype, Role role, int group);
+  // Adds a view of `tensor`, an array of the group, that is the rank's elements of a member.
   ProgramValueId AddMember(const Member& member, const FlatPosition& position,
                            ProgramValueId tensor);
   FlatRule RuleOf(const FlatPosition& position) const;
-  // Returns one array that holds the members of a group, with zeros in the gaps.
-  absl::StatusOr<ProgramValueId> Assemble(int group, absl::Span<const ProgramValueId> values,
-                                          DType dtype, const std::string& path);
+  // Emits one array that holds the members of a group, with zeros in the gaps.
+  absl::StatusOr<ProgramValueId> EmitAssembled(int group, absl::Span<const ProgramValueId> values,
+                                               DType dtype, const std::string& path);
   CollectiveRequest RequestOf(CollectiveOperation operation, int64_t elements, DType dtype,
                               int axis) const;
 

@@ -64,15 +64,15 @@ absl::StatusOr<ProgramValueId> Redistributor::Redistribute(ProgramValueId id,
   ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
   const Mesh& mesh = finder_->mesh();
   for (const RedistributionStep& step : found->steps) {
-    ASSIGN_OR_RETURN(id, Run({step, tensor, stream, mesh.axis(step.axis).size,
-                              LocalShape(step.to, tensor.extent, mesh),
-                              builder_.EnterPart(tensor.With(step.to))},
-                             id));
+    ASSIGN_OR_RETURN(id, EmitStep({step, tensor, stream, mesh.axis(step.axis).size,
+                                   LocalShape(step.to, tensor.extent, mesh),
+                                   builder_.FindOrAddPart(tensor.With(step.to))},
+                                  id));
   }
   return id;
 }
 
-absl::StatusOr<ProgramValueId> Redistributor::Run(const Step& step, ProgramValueId id) {
+absl::StatusOr<ProgramValueId> Redistributor::EmitStep(const Step& step, ProgramValueId id) {
   switch (step.step.kind) {
     case Kind::kAllGather:
       return AllGather(step, id);
@@ -156,7 +156,7 @@ absl::StatusOr<ProgramValueId> Redistributor::EmitReduction(const Step& step, Re
 absl::StatusOr<ProgramValueId> Redistributor::ReduceLogSumExp(const Step& step, ProgramValueId id) {
   const Shape shape = builder_.value(id).type.shape;
   const MeshLayout completed = step.step.from.With(step.step.axis, AxisLayout::Broadcast());
-  const PartId part = builder_.EnterPart(step.tensor.With(completed));
+  const PartId part = builder_.FindOrAddPart(step.tensor.With(completed));
   ASSIGN_OR_RETURN(ProgramValueId max, EmitAllReduce(step, Reduction::kMax, id, part));
   const DType dtype = builder_.value(id).type.dtype;
   ASSIGN_OR_RETURN(const ProgramValueId lowest,
@@ -202,18 +202,18 @@ absl::StatusOr<ProgramValueId> Redistributor::ZeroElsewhere(const Step& step, Pr
   const bool scalar = step.shape.empty();
   const Shape shape = scalar ? Shape{1} : step.shape;
   const PartRule tensor = scalar ? PartRule::All({1}, step.tensor.layout.num_axes()) : step.tensor;
-  const PartId part = builder_.EnterPart(tensor.With(step.step.to));
+  const PartId part = builder_.FindOrAddPart(tensor.With(step.step.to));
   if (!step.step.from.axis(step.step.axis).split()) {
     // If the value has a single unit, coordinate 0 has all of it and the others have nothing.
-    ASSIGN_OR_RETURN(id, builder_.Padded(id));
+    ASSIGN_OR_RETURN(id, builder_.EnsurePadded(id));
     if (scalar) {  // it may be partial over other axes
       id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role,
-                            builder_.EnterPart(tensor.With(step.step.from)));
+                            builder_.FindOrAddPart(tensor.With(step.step.from)));
     }
     const MeshLayout first = step.step.from.With(
         step.step.axis, AxisLayout::Split(0, std::max<int64_t>(tensor.extent[0], 1)));
     ASSIGN_OR_RETURN(
-        id, builder_.Slice(path, {dtype, shape}, id, builder_.EnterPart(tensor.With(first))));
+        id, builder_.Slice(path, {dtype, shape}, id, builder_.FindOrAddPart(tensor.With(first))));
   }
   Instruction instruction;
   instruction.path = path;
@@ -246,16 +246,16 @@ absl::StatusOr<ProgramValueId> Redistributor::EmitElementwise(absl::string_view 
 
 absl::StatusOr<ProgramValueId> Redistributor::Pack(ProgramValueId id, const Parts& parts) {
   if (parts.consecutive()) return id;
-  ASSIGN_OR_RETURN(id, builder_.Unsliced(id));
-  ASSIGN_OR_RETURN(id, builder_.Padded(id));
-  ASSIGN_OR_RETURN(id, builder_.RowMajor(id));
+  ASSIGN_OR_RETURN(id, builder_.EnsureUnsliced(id));
+  ASSIGN_OR_RETURN(id, builder_.EnsurePadded(id));
+  ASSIGN_OR_RETURN(id, builder_.EnsureRowMajor(id));
   const std::string path = absl::StrCat(builder_.value(id).path, ".packed");
   const DType dtype = builder_.value(id).type.dtype;
   const ProgramValueId packed =
       builder_.AddTensor(path, {dtype, {parts.elements()}}, builder_.value(id).role, kNone);
   builder_.SetGradientOf(packed, builder_.value(id).gradient_of);
   const int64_t row = parts.inner, part = parts.outer * parts.p * row;
-  int64_t written = parts.n * row;  // if the parts are consecutive
+  int64_t written = parts.n * row;  // elements of `packed` that are set, if outer is 1
   if (parts.outer == 1) {
     RETURN_IF_ERROR(builder_.PutInto(packed, id, RowMajorAt(0, builder_.value(id).type.shape),
                                      absl::StrCat(path, ".part")));

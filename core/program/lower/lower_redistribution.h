@@ -55,9 +55,9 @@ class Redistributor {
     bool consecutive() const { return outer == 1 && n == count * p; }
   };
 
-  absl::StatusOr<ProgramValueId> Run(const Step& step, ProgramValueId id);
+  // Each emits the instructions of a step on the value `id`, and returns the result.
+  absl::StatusOr<ProgramValueId> EmitStep(const Step& step, ProgramValueId id);
   absl::StatusOr<ProgramValueId> AllGather(const Step& step, ProgramValueId id);
-  absl::StatusOr<ProgramValueId> Reduce(const Step& step, ProgramValueId id);
   absl::StatusOr<ProgramValueId> ReduceLogSumExp(const Step& step, ProgramValueId id);
   absl::StatusOr<ProgramValueId> AllToAll(const Step& step, ProgramValueId id);
   absl::StatusOr<ProgramValueId> ZeroElsewhere(const Step& step, ProgramValueId id);

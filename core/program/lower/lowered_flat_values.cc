@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-LoweredValues::GroupPart LoweredValues::GradientsWith(ValueId gradient) const {
+LoweredValues::GradientSet LoweredValues::GradientSetOf(ValueId gradient) const {
   const int group = layouts_.PositionOf(gradient)->group;
   const int32_t micro_batch = graph_.op(graph_.value(gradient).producer).micro_batch;
   return {group, micro_batch == kNone ? last_micro_batch_[group] : micro_batch};
@@ -28,12 +28,12 @@ bool LoweredValues::IsOnGroup(OpId id) const {
          (op.phase == Phase::kBackward || IsParameterCast(graph_, op));
 }
 
-bool LoweredValues::KeepsAll(const FlatPosition* position) const {
+bool LoweredValues::IsGatheredOnce(const FlatPosition* position) const {
   return position != nullptr && storage_.gathers_kept(position->group) ==
                                     static_cast<int>(storage_.axes(position->group).size());
 }
 
-bool LoweredValues::HasFlat(ValueId id, LayoutId layout) {
+bool LoweredValues::ExistsIn(ValueId id, LayoutId layout) {
   if (layouts_.MadeIn(id) == layout) return made_[id] != kNone;
   return absl::c_any_of(arranged_[id],
                         [&](const Arrangement& other) { return other.layout == layout; });
@@ -46,19 +46,20 @@ absl::Status LoweredValues::AddOnGroup(OpId id) {
   std::vector<ProgramValueId> inputs;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const LayoutId layout = layouts_.ReadIn(id)[i];
-    if (!HasFlat(op.inputs[i], layout)) {
+    if (!ExistsIn(op.inputs[i], layout)) {
       waiting_[position.group].push_back(id);
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const ProgramValueId input, InLayout(op.inputs[i], layout));
+    ASSIGN_OR_RETURN(const ProgramValueId input, BringToLayout(op.inputs[i], layout));
     inputs.push_back(input);
   }
   const absl::string_view kind = op.kind->name();
-  ASSIGN_OR_RETURN(const ProgramValueId value,
-                   flat_.Compute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
-                                 FlatMember(output, layouts_.MadeIn(output)), position));
-  Set(output, value);
-  return Complete(output);
+  ASSIGN_OR_RETURN(
+      const ProgramValueId value,
+      flat_.FindOrCompute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
+                          DescribeMember(output, layouts_.MadeIn(output)), position));
+  SetMade(output, value);
+  return CompleteOutput(output);
 }
 
 absl::Status LoweredValues::GatherBeforeUpdate(OpId id) {
@@ -68,23 +69,24 @@ absl::Status LoweredValues::GatherBeforeUpdate(OpId id) {
     const auto gathered = gathered_in_update_.find(position->group);
     if (gathered == gathered_in_update_.end()) continue;
     for (const auto& [state, layout] : gathered->second) {
-      RETURN_IF_ERROR(InLayout(state, layout).status());
+      RETURN_IF_ERROR(BringToLayout(state, layout).status());
     }
     gathered_in_update_.erase(gathered);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ProgramValueId> LoweredValues::AsFlat(ValueId id, LayoutId layout) {
+absl::StatusOr<ProgramValueId> LoweredValues::EmitAsFlat(ValueId id, LayoutId layout) {
   const LayoutId made = layouts_.MadeIn(id);
   if (layouts_.flat(made)) return SumFlat(id, {made, made_[id]}, layout);
   for (const Arrangement& other : arranged_[id]) {
     if (layouts_.flat(other.layout)) return SumFlat(id, {other.layout, other.value}, layout);
   }
   // The value is made in another layout, as the Plan says. Each rank has all of the member first.
-  ASSIGN_OR_RETURN(const ProgramValueId full, InLayout(id, layouts_.FindOrAdd(layouts_.layout(layout))));
+  ASSIGN_OR_RETURN(const ProgramValueId full,
+                   BringToLayout(id, layouts_.FindOrAdd(layouts_.layout(layout))));
   const FlatPosition& position = *layouts_.PositionOf(id);
-  const FlatLowering::Member member = FlatMember(id, layout);
+  const FlatLowering::Member member = DescribeMember(id, layout);
   ASSIGN_OR_RETURN(const ProgramValueId range, flat_.TakeRange(full, member, position));
   if (!updated_.contains(id)) return range;
   // The update of a member is a part of the array of all.
@@ -110,7 +112,7 @@ absl::StatusOr<ProgramValueId> LoweredValues::SumFlat(ValueId id, const FlatValu
     const FlatLowering::Member member = {absl::StrCat(graph_.value(id).path, ".all_reduce"),
                                          builder_.value(value).type.dtype, graph_.value(id).role,
                                          PartOf(id, layouts_.FindOrAdd(at, /*flat=*/true))};
-    ASSIGN_OR_RETURN(value, flat_.AllReduce(value, member, position, axis, StreamOf(id)));
+    ASSIGN_OR_RETURN(value, flat_.FindOrAllReduce(value, member, position, axis, StreamOf(id)));
   }
   return value;
 }
@@ -149,7 +151,7 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
     for (LayoutId& layout : flat_layouts) {
       if (layout == kNone) continue;
       layout = layouts_.FindOrAdd(layouts_.layout(layout).With(other, AxisLayout::Partial()),
-                              /*flat=*/true);
+                                  /*flat=*/true);
     }
   }
   absl::string_view stream;
@@ -162,7 +164,8 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
     MeshLayout layout = layouts_.layout(flat_layouts[m]);
     for (const int axis : axes) layout = layout.With(axis, AxisLayout::Partial());
     for (const int other : gradients.other_axes) layout = layout.With(other, AxisLayout::Partial());
-    ASSIGN_OR_RETURN(gradients.values.back(), InLayout(id, layouts_.FindOrAdd(std::move(layout))));
+    ASSIGN_OR_RETURN(gradients.values.back(),
+                     BringToLayout(id, layouts_.FindOrAdd(std::move(layout))));
     gradients.parameter = made_[graph_.value(id).complete_gradient_of];
     stream = StreamOf(id);
   }
@@ -247,16 +250,17 @@ absl::Status LoweredValues::GatherUpdated(int group, const FullParameters& param
     const LayoutId flat = layout_of(m, /*flat=*/true);
     const ValueId input = parameters.inputs[m], updated = parameters.updated[m];
     if (updated != kNone) {
-      RETURN_IF_ERROR(InLayout(updated, flat).status());
+      RETURN_IF_ERROR(BringToLayout(updated, flat).status());
     } else if (input != kNone) {
-      ASSIGN_OR_RETURN(const ProgramValueId range, InLayout(input, flat));
+      ASSIGN_OR_RETURN(const ProgramValueId range, BringToLayout(input, flat));
       RETURN_IF_ERROR(builder_.EmitCopy(
-          range, flat_.AddState(FlatMember(input, flat), {group, m, 0}, /*updated=*/true)));
+          range, flat_.AddState(DescribeMember(input, flat), {group, m, 0}, /*updated=*/true)));
     }
   }
   for (int m = 0; m < members; ++m) {
     const ValueId updated = parameters.updated[m];
-    if (updated != kNone) RETURN_IF_ERROR(InLayout(updated, layout_of(m, /*flat=*/false)).status());
+    if (updated != kNone)
+      RETURN_IF_ERROR(BringToLayout(updated, layout_of(m, /*flat=*/false)).status());
   }
   return absl::OkStatus();
 }
@@ -272,7 +276,7 @@ absl::Status LoweredValues::StoreGathered(int group, OpId now) {
       if (gathered.layout != full) continue;
       const ProgramValueId input = made_[parameters.inputs[m]];
       const ProgramValueId kept =
-          builder_.AddOver(input, absl::StrCat(builder_.value(input).path, ".kept"));
+          builder_.AddInSameBytes(input, absl::StrCat(builder_.value(input).path, ".kept"));
       RETURN_IF_ERROR(builder_.EmitCopy(gathered.value, kept));
       gathered.value = kept;
     }

@@ -78,7 +78,7 @@ void LoweredValues::ListReads(const Table<OpId, bool>& needed) {
     reads.push_back(layout);
     if (!layouts_.flat(layout) || !IsReducedInGroup(value)) return;
     const FlatPosition& position = *layouts_.PositionOf(value);
-    Gradients& gradients = gradients_[GradientsWith(value)];
+    Gradients& gradients = gradients_[GradientSetOf(value)];
     gradients.members.resize(storage_.group(position.group)->num_members(), kNone);
     ValueId& member = gradients.members[position.member];
     if (member == value) return;
@@ -142,7 +142,7 @@ PartId LoweredValues::PartOf(ValueId id, LayoutId layout) {
   for (int axis = 0; layouts_.flat(layout) && axis < held.num_axes(); ++axis) {
     if (held.axis(axis).partial()) held = held.With(axis, AxisLayout::Broadcast());
   }
-  return builder_.EnterPart(TensorOf(id).With(std::move(held)));
+  return builder_.FindOrAddPart(TensorOf(id).With(std::move(held)));
 }
 
 LocalOp LoweredValues::Localized(OpId id) const {
@@ -193,60 +193,58 @@ absl::Status LoweredValues::CheckOutputs(OpId id) const {
 
 // --- Making values -------------------------------------------------------------------------------
 
-void LoweredValues::Set(ValueId id, ProgramValueId value) {
+void LoweredValues::SetMade(ValueId id, ProgramValueId value) {
   made_[id] = value;
-  if (results_.contains(id)) builder_.Keep(value);
+  if (results_.contains(id)) builder_.MarkAsResult(value);
 }
 
-FlatLowering::Member LoweredValues::FlatMember(ValueId id, LayoutId layout) {
+FlatLowering::Member LoweredValues::DescribeMember(ValueId id, LayoutId layout) {
   const Value& value = graph_.value(id);
   return {value.path, catalogue_.Realize(value.type.dtype), value.role, PartOf(id, layout)};
 }
 
-void LoweredValues::Begin(Phase phase, int32_t micro_batch) {
+void LoweredValues::BeginPeriod(Phase phase, int32_t micro_batch) {
   builder_.set_phase(phase);
   period_ =
       periods_.try_emplace({phase, micro_batch}, static_cast<int>(periods_.size())).first->second;
 }
 
-void LoweredValues::AddInput(ValueId id) {
-  const LayoutId layout = layouts_.MadeIn(id);
-  const Value& value = graph_.value(id);
-  if (layouts_.flat(layout)) {
-    Set(id, flat_.AddState(FlatMember(id, layout), *layouts_.PositionOf(id), /*updated=*/false));
-  } else {
-    Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
-  }
-}
+void LoweredValues::AddInput(ValueId id) { AddAsMade(id, /*updated=*/false); }
 
 ProgramValueId LoweredValues::AddOutput(ValueId id) {
-  const LayoutId layout = layouts_.MadeIn(id);
-  const Value& value = graph_.value(id);
-  if (!layouts_.flat(layout)) {
-    Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
-  } else if (updated_.contains(id)) {
-    Set(id, flat_.AddState(FlatMember(id, layout), *layouts_.PositionOf(id), /*updated=*/true));
+  if (layouts_.flat(layouts_.MadeIn(id)) && !updated_.contains(id)) {
+    SetMade(id, flat_.AddValue(DescribeMember(id, layouts_.MadeIn(id)), *layouts_.PositionOf(id)));
   } else {
-    Set(id, flat_.AddValue(FlatMember(id, layout), *layouts_.PositionOf(id)));
+    AddAsMade(id, /*updated=*/true);
   }
-  const ValueId parameter = value.complete_gradient_of;
+  const ValueId parameter = graph_.value(id).complete_gradient_of;
   if (parameter != kNone) builder_.SetGradientOf(made_[id], made_[parameter]);
   return made_[id];
 }
 
-absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::View(OpId id, ProgramValueId base) {
+void LoweredValues::AddAsMade(ValueId id, bool updated) {
+  const LayoutId layout = layouts_.MadeIn(id);
+  const Value& value = graph_.value(id);
+  SetMade(id, layouts_.flat(layout)
+                  ? flat_.AddState(DescribeMember(id, layout), *layouts_.PositionOf(id), updated)
+                  : builder_.AddTensor(value.path, LocalType(id, layout), value.role,
+                                       PartOf(id, layout)));
+}
+
+absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::FindOrAddViews(OpId id,
+                                                                          ProgramValueId base) {
   const auto [it, inserted] = views_.try_emplace({id, base});
   std::vector<ProgramValueId>& made = it->second;
   if (!inserted) return made;
   const Op& op = graph_.op(id);
   const LocalOp local = Localized(id);
-  ASSIGN_OR_RETURN(base, builder_.Padded(base));
+  ASSIGN_OR_RETURN(base, builder_.EnsurePadded(base));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     const int output = static_cast<int>(i);
     std::optional<ViewPlacement> placement =
         op.kind->View(local.types(), output, builder_.value(base).strides);
     if (!placement.has_value()) {
-      ASSIGN_OR_RETURN(base, builder_.RowMajor(base));
+      ASSIGN_OR_RETURN(base, builder_.EnsureRowMajor(base));
       placement = op.kind->View(local.types(), output, builder_.value(base).strides);
       TESSERA_CHECK(placement.has_value()) << op.path;
     }
@@ -260,10 +258,10 @@ absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::View(OpId id, Program
 
 absl::Status LoweredValues::AddViews(OpId id) {
   const Op& op = graph_.op(id);
-  ASSIGN_OR_RETURN(const ProgramValueId base, InLayout(op.inputs[0], layouts_.ReadIn(id)[0]));
-  ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, View(id, base));
+  ASSIGN_OR_RETURN(const ProgramValueId base, BringToLayout(op.inputs[0], layouts_.ReadIn(id)[0]));
+  ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, FindOrAddViews(id, base));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
-    Set(op.outputs[i], views[i]);
+    SetMade(op.outputs[i], views[i]);
     if (Repeats(op.inputs[0])) repeated_views_[op.outputs[i]] = base;
   }
   return absl::OkStatus();
@@ -280,7 +278,7 @@ bool LoweredValues::IsParameter(ValueId id) const {
 int LoweredValues::PeriodOf(ValueId id) const {
   if (!Repeats(id)) return FlatLowering::kStep;
   while (!IsParameter(id)) id = graph_.op(graph_.value(id).producer).inputs[0];
-  return KeepsAll(layouts_.PositionOf(id)) ? FlatLowering::kStep : period_;
+  return IsGatheredOnce(layouts_.PositionOf(id)) ? FlatLowering::kStep : period_;
 }
 
 absl::string_view LoweredValues::StreamOf(ValueId id) const {
@@ -295,36 +293,38 @@ absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::InputsOf(OpId id) {
   std::vector<ProgramValueId> inputs;
   inputs.reserve(op.inputs.size());
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    ASSIGN_OR_RETURN(const ProgramValueId input, InLayout(op.inputs[i], layouts_.ReadIn(id)[i]));
+    ASSIGN_OR_RETURN(const ProgramValueId input,
+                     BringToLayout(op.inputs[i], layouts_.ReadIn(id)[i]));
     inputs.push_back(input);
   }
   RETURN_IF_ERROR(GatherBeforeUpdate(id));
   return inputs;
 }
 
-absl::StatusOr<ProgramValueId> LoweredValues::InMadeLayout(ValueId id) {
+absl::StatusOr<ProgramValueId> LoweredValues::BringToMadeLayout(ValueId id) {
   const auto view = repeated_views_.find(id);
   if (view == repeated_views_.end()) return made_[id];
   const Value& value = graph_.value(id);
   const OpId op = value.producer;
   const ProgramValueId first_base = view->second;
-  ASSIGN_OR_RETURN(const ProgramValueId base, InLayout(graph_.op(op).inputs[0], layouts_.ReadIn(op)[0]));
+  ASSIGN_OR_RETURN(const ProgramValueId base,
+                   BringToLayout(graph_.op(op).inputs[0], layouts_.ReadIn(op)[0]));
   if (base == first_base) return made_[id];
-  ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, View(op, base));
+  ASSIGN_OR_RETURN(const std::vector<ProgramValueId> views, FindOrAddViews(op, base));
   return views[value.output_index];
 }
 
-absl::StatusOr<ProgramValueId> LoweredValues::InLayout(ValueId id, LayoutId layout) {
-  if (layout == layouts_.MadeIn(id)) return InMadeLayout(id);
+absl::StatusOr<ProgramValueId> LoweredValues::BringToLayout(ValueId id, LayoutId layout) {
+  if (layout == layouts_.MadeIn(id)) return BringToMadeLayout(id);
   const std::vector<Arrangement>& known = arranged_[id];
   for (const Arrangement& other : known) {
     if (other.layout == layout && other.period == PeriodOf(id)) return other.value;
   }
-  const absl::StatusOr<ProgramValueId> value = Redistributed(id, layout);
+  const absl::StatusOr<ProgramValueId> value = EmitRedistribution(id, layout);
   if (absl::IsInvalidArgument(value.status())) return Unreadable(id, value.status());
   RETURN_IF_ERROR(value.status());
   arranged_[id].push_back({layout, PeriodOf(id), *value});
-  if (results_.contains(id)) builder_.Keep(*value);
+  if (results_.contains(id)) builder_.MarkAsResult(*value);
   return *value;
 }
 
@@ -339,20 +339,21 @@ absl::Status LoweredValues::Unreadable(ValueId id, const absl::Status& status) c
                    "; choose another layout for ", makers, " or for the operators that read it"));
 }
 
-absl::StatusOr<ProgramValueId> LoweredValues::Redistributed(ValueId id, LayoutId layout) {
-  if (layouts_.flat(layout)) return AsFlat(id, layout);
+absl::StatusOr<ProgramValueId> LoweredValues::EmitRedistribution(ValueId id, LayoutId layout) {
+  if (layouts_.flat(layout)) return EmitAsFlat(id, layout);
   const PartRule tensor = TensorOf(id);
   const MeshLayout to = layouts_.layout(layout);
   LayoutId from = layouts_.MadeIn(id);
-  ASSIGN_OR_RETURN(ProgramValueId value, InMadeLayout(id));
+  ASSIGN_OR_RETURN(ProgramValueId value, BringToMadeLayout(id));
   if (layouts_.flat(from)) {
     from = layouts_.FindOrAdd(layouts_.layout(from));
     if (from != layout) {
-      ASSIGN_OR_RETURN(value, InLayout(id, from));
+      ASSIGN_OR_RETURN(value, BringToLayout(id, from));
     } else {
       const FlatPosition& position = *layouts_.PositionOf(id);
-      return flat_.Gather(value, position, PartOf(id, from),
-                          {storage_.gathers_kept(position.group), PeriodOf(id)}, StreamOf(id));
+      return flat_.FindOrGather(value, position, PartOf(id, from),
+                                {storage_.gathers_kept(position.group), PeriodOf(id)},
+                                StreamOf(id));
     }
   }
   ASSIGN_OR_RETURN(double price, redistributor_.Seconds(value, tensor, layouts_.layout(from), to));
@@ -377,7 +378,7 @@ bool LoweredValues::Completes(LayoutId from, LayoutId to) const {
   return false;
 }
 
-absl::Status LoweredValues::Complete(ValueId id) {
+absl::Status LoweredValues::CompleteOutput(ValueId id) {
   if (reads_.empty()) return absl::OkStatus();
   const bool flat = layouts_.flat(layouts_.MadeIn(id));
   bool reduced_in_group = false;
@@ -385,12 +386,12 @@ absl::Status LoweredValues::Complete(ValueId id) {
     if (layouts_.flat(layout) && IsReducedInGroup(id)) {
       reduced_in_group = true;
     } else if ((layouts_.flat(layout) && !flat) || Completes(layouts_.MadeIn(id), layout)) {
-      RETURN_IF_ERROR(InLayout(id, layout).status());
+      RETURN_IF_ERROR(BringToLayout(id, layout).status());
     }
   }
   RETURN_IF_ERROR(CompleteUpdate(id));
   if (!reduced_in_group) return absl::OkStatus();
-  const GroupPart part = GradientsWith(id);
+  const GradientSet part = GradientSetOf(id);
   Gradients& gradients = gradients_[part];
   if (--gradients.missing > 0) return absl::OkStatus();
   return ReduceGradients(part.first, gradients);

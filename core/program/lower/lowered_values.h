@@ -44,8 +44,9 @@ class LoweredValues {
   // Returns the value in the layout in which it is made, or kNone if it was not added yet.
   ProgramValueId AsMade(ValueId id) const { return made_[id]; }
 
-  // Ops that are lowered after this call belong to this phase and micro-batch.
-  void Begin(Phase phase, int32_t micro_batch);
+  // Begins, or continues, a period: ops that are lowered after this call belong to this phase and
+  // micro-batch.
+  void BeginPeriod(Phase phase, int32_t micro_batch);
   // Adds an input, or the input value of a state.
   void AddInput(ValueId id);
   // Adds the value that an op writes.
@@ -58,15 +59,18 @@ class LoweredValues {
   // Adds the output of an op for which IsOnGroup() holds. It is computed once for all members of
   // the group. If the group's values do not exist yet, it is added as soon as they do.
   absl::Status AddOnGroup(OpId id);
-  // To be called when an op's output has been written. If the output is partial, brings it to the
-  // layouts in which it is complete.
-  absl::Status Complete(ValueId id);
+  // Must be called when an op's output has been written. If the output is partial, brings it at
+  // once to the layouts in which it is read complete, so that the reduction runs beside what
+  // follows. After the last gradient of a flat group, reduces the group; after the last update,
+  // gathers it.
+  absl::Status CompleteOutput(ValueId id);
 
-  // Returns a value in the layout with this number. It is redistributed from the layout that is
-  // cheapest to start from, among those in which the value exists already.
-  absl::StatusOr<ProgramValueId> InLayout(ValueId id, LayoutId layout);
-  // Returns the values that an op reads.
+  // Returns a value in a layout. If it is not in this layout yet, emits its redistribution from the
+  // layout that is cheapest to start from, among those in which the value exists.
+  absl::StatusOr<ProgramValueId> BringToLayout(ValueId id, LayoutId layout);
+  // Returns the values that an op reads, each brought to the layout in which the op reads it.
   absl::StatusOr<std::vector<ProgramValueId>> InputsOf(OpId id);
+  // Returns the part of an op that a rank computes: local types, and the attributes for them.
   LocalOp Localized(OpId id) const;
   // Returns whether there are values in the layouts in which the op makes its outputs: along two
   // axes, a value can only be partial in the same way. InvalidArgument names the op.
@@ -84,44 +88,54 @@ class LoweredValues {
     std::vector<ValueId> members;  // kNone: not read
     int missing = 0;               // the number of members that were not written yet
   };
-  using GroupPart = std::pair<int, int32_t>;  // group, micro-batch
-  // Returns the group and the micro-batch with whose gradients this one is reduced. A gradient that
-  // is made once, after all micro-batches, is reduced with those of the last micro-batch.
-  GroupPart GradientsWith(ValueId gradient) const;
+  // The gradients that are reduced together: those of a flat group in a micro-batch.
+  using GradientSet = std::pair<int, int32_t>;
+  // Returns the set with which a gradient is reduced. A gradient that is made once, after all
+  // micro-batches, is reduced with those of the last micro-batch.
+  GradientSet GradientSetOf(ValueId gradient) const;
   // Returns whether a value is a gradient that is not made as a member of its flat group. If it is
   // read as one, it is reduced with the gradients of the other members.
   bool IsReducedInGroup(ValueId id) const;
 
+  // Sets reads_ and what the lowering of flat groups needs to know about all readers in advance.
   void ListReads(const Table<OpId, bool>& needed);
-  void Set(ValueId id, ProgramValueId value);
+  // Sets the value in the layout in which it is made, and marks it if it is a result.
+  void SetMade(ValueId id, ProgramValueId value);
+  // Adds a value in the layout in which it is made: a tensor, or a member of a flat group's state
+  // (its updated state if `updated`).
+  void AddAsMade(ValueId id, bool updated);
   TensorType LocalType(ValueId id, LayoutId layout) const;
   // Returns the elements of a value that all ranks together hold: all of it, or, for an input or a
   // slice, a part of the recorded tensor.
   PartRule TensorOf(ValueId id) const;
   PartId PartOf(ValueId id, LayoutId layout);
   // Returns the properties of a value as a member of a flat group, in `layout`.
-  FlatLowering::Member FlatMember(ValueId id, LayoutId layout);
+  FlatLowering::Member DescribeMember(ValueId id, LayoutId layout);
 
   bool IsParameter(ValueId id) const;
   // Returns whether the value is a parameter (or a cast of one), or a view of a parameter. Such a
   // value may exist once for each period.
   bool Repeats(ValueId id) const { return IsParameter(id) || repeated_views_.contains(id); }
-  // Returns whether a group is kept for the step once it has been gathered.
-  bool KeepsAll(const FlatPosition* position) const;
+  // Returns whether a group is gathered once and kept for the step.
+  bool IsGatheredOnce(const FlatPosition* position) const;
   // Returns the period for which a value is brought to another layout.
   int PeriodOf(ValueId id) const;
+  // Returns the stream on which a value is redistributed.
   absl::string_view StreamOf(ValueId id) const;
+  // Returns whether a value that is partial over some axis in `from` is not in `to`.
   bool Completes(LayoutId from, LayoutId to) const;
 
   // Returns the value in its own layout, for readers of the current period.
-  absl::StatusOr<ProgramValueId> InMadeLayout(ValueId id);
-  absl::StatusOr<std::vector<ProgramValueId>> View(OpId id, ProgramValueId base);
-  absl::StatusOr<ProgramValueId> Redistributed(ValueId id, LayoutId layout);
+  absl::StatusOr<ProgramValueId> BringToMadeLayout(ValueId id);
+  // Returns the outputs of a view op as views of `base`, added once for each base.
+  absl::StatusOr<std::vector<ProgramValueId>> FindOrAddViews(OpId id, ProgramValueId base);
+  // Emits what brings a value to a layout in which it does not exist yet.
+  absl::StatusOr<ProgramValueId> EmitRedistribution(ValueId id, LayoutId layout);
   // If an op updates a member of a flat group, gathers what later ops read of the group's previous
   // states. An update of one member may overwrite the array of all.
   absl::Status GatherBeforeUpdate(OpId id);
-  // Returns a value as a member of its flat group, in `layout`.
-  absl::StatusOr<ProgramValueId> AsFlat(ValueId id, LayoutId layout);
+  // Emits a value as a member of its flat group, in the flat layout `layout`.
+  absl::StatusOr<ProgramValueId> EmitAsFlat(ValueId id, LayoutId layout);
   // Returns the error for a value that cannot be brought to the layout in which it is read.
   absl::Status Unreadable(ValueId id, const absl::Status& status) const;
   // A value as a member of a flat group.
@@ -132,7 +146,8 @@ class LoweredValues {
   // Sums a member of a flat group over axes over which all of them are partial.
   absl::StatusOr<ProgramValueId> SumFlat(ValueId id, const FlatValue& from, LayoutId layout);
   // Returns whether a value exists in a layout in which it is a member of a flat group.
-  bool HasFlat(ValueId id, LayoutId layout);
+  bool ExistsIn(ValueId id, LayoutId layout);
+  // Reduces the gradients of a group, and lowers the ops that waited for the results.
   absl::Status ReduceGradients(int group, const Gradients& reduced_now);
 
   // A flat group whose parameters are stored in full, if the Graph updates it.
@@ -143,10 +158,12 @@ class LoweredValues {
     int missing = 0;           // the number of members whose update was not lowered yet
     OpId last_reader = kNone;  // of an input value
   };
+  // Sets full_parameters_.
   void ListFullParameters(const Table<OpId, bool>& needed);
-  // To be called when a value has been written. If it was the last parameter of its group to be
+  // Must be called when a value has been written. If it was the last parameter of its group to be
   // updated on the elements that a rank holds, gathers all of them.
   absl::Status CompleteUpdate(ValueId id);
+  // Gathers the updated parameters of a group, once all of them are updated.
   absl::Status GatherUpdated(int group, const FullParameters& parameters);
   // Copies the gathered parameters of a group into their states, if no op from `now` on reads the
   // previous ones. (Otherwise they are copied at the end of the step.)
@@ -172,7 +189,7 @@ class LoweredValues {
   absl::flat_hash_map<ValueId, ProgramValueId> repeated_views_;  // the value that it views
   absl::flat_hash_map<std::pair<OpId, ProgramValueId>, std::vector<ProgramValueId>>
       views_;  // by op and base
-  absl::flat_hash_map<GroupPart, Gradients> gradients_;
+  absl::flat_hash_map<GradientSet, Gradients> gradients_;
   // By group: the states that the update reads in full, and the layouts in which it reads them.
   absl::flat_hash_map<int, std::vector<std::pair<ValueId, LayoutId>>> gathered_in_update_;
   absl::flat_hash_map<int, FullParameters> full_parameters_;  // by group

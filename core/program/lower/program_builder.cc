@@ -43,7 +43,7 @@ ProgramValueId ProgramBuilder::AddTensor(std::string path, TensorType type, Role
   return AddValue(std::move(value));
 }
 
-ProgramValueId ProgramBuilder::AddOver(ProgramValueId tensor, std::string path) {
+ProgramValueId ProgramBuilder::AddInSameBytes(ProgramValueId tensor, std::string path) {
   ProgramValue value = program_.values[tensor];
   value.path = std::move(path);
   return AddValue(std::move(value));
@@ -81,9 +81,9 @@ bool ProgramBuilder::IsSlice(ProgramValueId id) const {
 absl::StatusOr<ProgramValueId> ProgramBuilder::Slice(std::string path, TensorType type,
                                                      ProgramValueId base, PartId part) {
   if (IsViewOfSlice(base)) {
-    ASSIGN_OR_RETURN(base, SharedCopy(base));
+    ASSIGN_OR_RETURN(base, FindOrEmitCopy(base));
   }
-  ASSIGN_OR_RETURN(base, Padded(base));
+  ASSIGN_OR_RETURN(base, EnsurePadded(base));
   const Strides strides = program_.values[base].strides;
   const Role role = program_.values[base].role;
   const ProgramValueId id =
@@ -97,13 +97,13 @@ absl::StatusOr<ProgramValueId> ProgramBuilder::Slice(std::string path, TensorTyp
 
 absl::StatusOr<ProgramValueId> ProgramBuilder::FlatSlice(std::string path, ProgramValueId base,
                                                          const FlatRule& flat, PartId part) {
-  ASSIGN_OR_RETURN(base, Unsliced(base));
-  ASSIGN_OR_RETURN(base, Unstrided(base));
+  ASSIGN_OR_RETURN(base, EnsureUnsliced(base));
+  ASSIGN_OR_RETURN(base, EnsureUnstrided(base));
   const TensorType type = {program_.values[base].type.dtype, {flat.LocalElements()}};
   const Role role = program_.values[base].role;
   const ProgramValueId id =
       AddView(std::move(path), type, base, ViewPlacement{0, Strides{1}}, role, part);
-  program_.values[id].flat = EnterFlat(flat);
+  program_.values[id].flat = FindOrAddFlat(flat);
   program_.values[id].sliced_from = base;
   return id;
 }
@@ -124,7 +124,7 @@ absl::Status ProgramBuilder::EmitKernel(KernelWork work, Instruction instruction
   const Kernel& kernel = *program_.KernelOf(instruction).kernel;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     if (!kernel.StridedInput(static_cast<int>(i))) {
-      ASSIGN_OR_RETURN(instruction.inputs[i], Unstrided(instruction.inputs[i]));
+      ASSIGN_OR_RETURN(instruction.inputs[i], EnsureUnstrided(instruction.inputs[i]));
     }
   }
   for (size_t i = 0; i < instruction.outputs.size(); ++i) {
@@ -147,9 +147,9 @@ absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
                                             absl::string_view stream, ProgramValueId input,
                                             ProgramValueId output) {
   program_.values[output].gradient_of = program_.values[input].gradient_of;
-  ASSIGN_OR_RETURN(input, Unsliced(input));
-  ASSIGN_OR_RETURN(input, Padded(input));
-  ASSIGN_OR_RETURN(input, RowMajor(input));
+  ASSIGN_OR_RETURN(input, EnsureUnsliced(input));
+  ASSIGN_OR_RETURN(input, EnsurePadded(input));
+  ASSIGN_OR_RETURN(input, EnsureRowMajor(input));
   Instruction collective;
   collective.path = program_.values[output].path;
   collective.kind = InstructionKind::kCollective;
@@ -175,7 +175,7 @@ absl::StatusOr<ProgramValueId> ProgramBuilder::EmitFill(const std::string& path,
   return filled;
 }
 
-absl::StatusOr<ProgramValueId> ProgramBuilder::Copy(ProgramValueId id) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::EmitCopyOf(ProgramValueId id) {
   const ProgramValue& value = program_.values[id];
   const ProgramValueId copy =
       AddTensor(absl::StrCat(value.path, ".copy"), value.type, value.role, value.part);
@@ -183,7 +183,7 @@ absl::StatusOr<ProgramValueId> ProgramBuilder::Copy(ProgramValueId id) {
   return copy;
 }
 
-absl::StatusOr<ProgramValueId> ProgramBuilder::SharedCopy(ProgramValueId id, bool packed) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::FindOrEmitCopy(ProgramValueId id, bool packed) {
   const std::pair<ProgramValueId, bool> key = {id, packed};
   if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
   const ProgramValue& value = program_.values[id];
@@ -203,28 +203,28 @@ bool ProgramBuilder::Ragged(ProgramValueId id) {
   return it->second;
 }
 
-absl::StatusOr<ProgramValueId> ProgramBuilder::Unstrided(ProgramValueId id) {
-  if (program_.values[id].packed || !Ragged(id)) return RowMajor(id);
-  return SharedCopy(id, /*packed=*/true);
+absl::StatusOr<ProgramValueId> ProgramBuilder::EnsureUnstrided(ProgramValueId id) {
+  if (program_.values[id].packed || !Ragged(id)) return EnsureRowMajor(id);
+  return FindOrEmitCopy(id, /*packed=*/true);
 }
 
-absl::StatusOr<ProgramValueId> ProgramBuilder::RowMajor(ProgramValueId id) {
+absl::StatusOr<ProgramValueId> ProgramBuilder::EnsureRowMajor(ProgramValueId id) {
   const ProgramValue& value = program_.values[id];
   if (IsRowMajor(value.type.shape, value.strides)) return id;
-  return SharedCopy(id);
+  return FindOrEmitCopy(id);
 }
 
-absl::StatusOr<ProgramValueId> ProgramBuilder::Padded(ProgramValueId id) {
-  return program_.values[id].packed ? SharedCopy(id) : id;
+absl::StatusOr<ProgramValueId> ProgramBuilder::EnsurePadded(ProgramValueId id) {
+  return program_.values[id].packed ? FindOrEmitCopy(id) : id;
 }
 
-absl::StatusOr<ProgramValueId> ProgramBuilder::Unsliced(ProgramValueId id) {
-  return program_.values[id].sliced_from == kNone ? id : SharedCopy(id);
+absl::StatusOr<ProgramValueId> ProgramBuilder::EnsureUnsliced(ProgramValueId id) {
+  return program_.values[id].sliced_from == kNone ? id : FindOrEmitCopy(id);
 }
 
 absl::Status ProgramBuilder::PutInto(ProgramValueId assembled, ProgramValueId part,
                                      const ViewPlacement& placement, const std::string& path) {
-  if (MoveInto(assembled, part, placement)) return absl::OkStatus();
+  if (TryMoveInto(assembled, part, placement)) return absl::OkStatus();
   const ProgramValue& value = program_.values[part];
   const ProgramValueId target =
       AddView(path, value.type, assembled, placement, program_.values[assembled].role, value.part);
@@ -251,8 +251,8 @@ absl::Status ProgramBuilder::PutPacked(ProgramValueId assembled, ProgramValueId 
   return EmitCopy(part, target);
 }
 
-bool ProgramBuilder::MoveInto(ProgramValueId assembled, ProgramValueId part,
-                              const ViewPlacement& placement) {
+bool ProgramBuilder::TryMoveInto(ProgramValueId assembled, ProgramValueId part,
+                                 const ViewPlacement& placement) {
   const ProgramValueId root = Root(part);
   if (producer_[root] == kNone || kept_[root]) return false;
   if (program_.values[root].packed || program_.values[part].packed) return false;
@@ -278,7 +278,7 @@ bool ProgramBuilder::MoveInto(ProgramValueId assembled, ProgramValueId part,
 std::optional<std::vector<ProgramBuilder::Moved>> ProgramBuilder::MovedStrides(
     ProgramValueId root, ProgramValueId part, const Strides& strides) const {
   if (!CoversRoot(part)) return std::nullopt;
-  const std::optional<Strides> root_strides = Reshaped(part, strides, root);
+  const std::optional<Strides> root_strides = ReshapedStrides(part, strides, root);
   if (!root_strides.has_value()) return std::nullopt;
   const bool row_major = IsRowMajor(program_.values[root].type.shape, *root_strides);
   std::vector<Moved> moved = {{root, *root_strides}};
@@ -290,7 +290,7 @@ std::optional<std::vector<ProgramBuilder::Moved>> ProgramBuilder::MovedStrides(
       continue;
     }
     std::optional<Strides> view_strides;
-    if (CoversRoot(view)) view_strides = Reshaped(root, *root_strides, view);
+    if (CoversRoot(view)) view_strides = ReshapedStrides(root, *root_strides, view);
     if (!view_strides.has_value()) return std::nullopt;
     moved.push_back({view, *std::move(view_strides)});
   }
@@ -305,8 +305,8 @@ bool ProgramBuilder::CoversRoot(ProgramValueId id) const {
          NumElements(value.type.shape) == NumElements(root.type.shape);
 }
 
-std::optional<Strides> ProgramBuilder::Reshaped(ProgramValueId from, const Strides& strides,
-                                                ProgramValueId to) const {
+std::optional<Strides> ProgramBuilder::ReshapedStrides(ProgramValueId from, const Strides& strides,
+                                                       ProgramValueId to) const {
   const TensorType& type = program_.values[from].type;
   const TensorType& reshaped = program_.values[to].type;
   if (type == reshaped) return strides;

@@ -35,10 +35,10 @@ class ProgramBuilder {
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
 
-  // Returns the id of the rule; kNone if all ranks hold all of the tensor.
-  PartId EnterPart(const PartRule& part) { return rules_.FindOrAdd(part); }
-
-  FlatId EnterFlat(const FlatRule& flat) { return rules_.FindOrAdd(flat); }
+  // Returns the id of the rule, which is added to the Program if it is new; kNone if all ranks hold
+  // all of the tensor.
+  PartId FindOrAddPart(const PartRule& part) { return rules_.FindOrAdd(part); }
+  FlatId FindOrAddFlat(const FlatRule& flat) { return rules_.FindOrAdd(flat); }
 
   // Makes room for as many instructions and values, so that a Program of many is never in memory
   // twice while it grows.
@@ -51,11 +51,12 @@ class ProgramBuilder {
   }
   // Adds a tensor of the same type in the same bytes as `tensor`, which must not be read any more
   // after the new tensor is written.
-  ProgramValueId AddOver(ProgramValueId tensor, std::string path);
+  ProgramValueId AddInSameBytes(ProgramValueId tensor, std::string path);
   // Adds a view of `base`.
   ProgramValueId AddView(std::string path, TensorType type, ProgramValueId base,
                          const ViewPlacement& placement, Role role, PartId part);
-  // Returns each rank's slice of `base`, or of a copy of it.
+  // Adds a view that is each rank's slice of `base`, or of a copy of it where a slice of `base`
+  // cannot be expressed.
   absl::StatusOr<ProgramValueId> Slice(std::string path, TensorType type, ProgramValueId base,
                                        PartId part);
 
@@ -69,26 +70,28 @@ class ProgramBuilder {
   // Adds an instruction that computes `work`. Inputs that its kernel accepts in row-major order
   // only are copied first.
   absl::Status EmitKernel(KernelWork work, Instruction instruction);
+  // Adds a copy from `source` to `target`, an existing value.
   absl::Status EmitCopy(ProgramValueId source, ProgramValueId target);
   absl::Status EmitCollective(const CollectiveRequest& request, absl::string_view stream,
                               ProgramValueId input, ProgramValueId output);
 
-  // Returns a tensor all of whose elements are `value`.
+  // Adds a tensor all of whose elements are `value`, and returns it.
   absl::StatusOr<ProgramValueId> EmitFill(const std::string& path, const TensorType& type,
                                           double value);
   absl::StatusOr<ProgramValueId> EmitZeros(const std::string& path, const TensorType& type) {
     return EmitFill(path, type, 0);
   }
-  // Returns a copy of a value in a buffer of its own.
-  absl::StatusOr<ProgramValueId> Copy(ProgramValueId id);
-  // Returns the value with its padding in row-major order: itself, or a copy that later callers
-  // share.
-  absl::StatusOr<ProgramValueId> RowMajor(ProgramValueId id);
-  // Returns the value with its padding: itself, or a shared copy if it is packed.
-  absl::StatusOr<ProgramValueId> Padded(ProgramValueId id);
-  // Returns the value at an address that is the same on all ranks: the value itself, or a copy if
-  // it is a slice.
-  absl::StatusOr<ProgramValueId> Unsliced(ProgramValueId id);
+  // Adds a copy of a value in a buffer of its own, and returns it.
+  absl::StatusOr<ProgramValueId> EmitCopyOf(ProgramValueId id);
+  // The Ensure functions return the value itself if it has the property, and otherwise a copy that
+  // has it. The copy is emitted once; later callers share it.
+  //
+  // The value is row-major, with its padding.
+  absl::StatusOr<ProgramValueId> EnsureRowMajor(ProgramValueId id);
+  // The value has its padding: it is not packed.
+  absl::StatusOr<ProgramValueId> EnsurePadded(ProgramValueId id);
+  // The value is at an address that is the same on all ranks: it is no slice.
+  absl::StatusOr<ProgramValueId> EnsureUnsliced(ProgramValueId id);
 
   // Makes `part` the range of the tensor `assembled` at `placement`. If possible, the instruction
   // that computes `part` is changed to write there; otherwise `part` is copied to a new value with
@@ -102,9 +105,9 @@ class ProgramBuilder {
   // Makes `part` a packed view of the tensor `assembled`.
   absl::Status PutPacked(ProgramValueId assembled, ProgramValueId part, int64_t offset,
                          const std::string& path);
-  // Marks the tensor of a value as a result of the Program: it will not be moved into another
-  // tensor.
-  void Keep(ProgramValueId value) { kept_[Root(value)] = true; }
+  // Marks the tensor of a value as a result of the Program: PutInto will not move it into another
+  // tensor, but copy it.
+  void MarkAsResult(ProgramValueId value) { kept_[Root(value)] = true; }
 
  private:
   // A value in the memory of a tensor, with its strides after the tensor has moved.
@@ -113,21 +116,24 @@ class ProgramBuilder {
     Strides strides;
   };
 
+  // Adds a value that no instruction writes or reads yet.
   ProgramValueId AddValue(ProgramValue value);
   // A slice may be taken of a tensor or of a view, and a view may be taken of a slice.
   bool IsSlice(ProgramValueId id) const;
   bool IsViewOfSlice(ProgramValueId id) const;
-  // If `packed`, the copy holds each rank's own part in row-major order, without padding.
-  absl::StatusOr<ProgramValueId> SharedCopy(ProgramValueId id, bool packed = false);
+  // Returns a row-major copy of a value, which all callers share. If `packed`, the copy holds each
+  // rank's own part in row-major order, without padding.
+  absl::StatusOr<ProgramValueId> FindOrEmitCopy(ProgramValueId id, bool packed = false);
   // Returns whether some rank's own part of the value is not row-major inside the padded part.
   bool Ragged(ProgramValueId id);
-  // Returns an operand for a kernel that takes no strides: the value itself, or a shared copy.
-  absl::StatusOr<ProgramValueId> Unstrided(ProgramValueId id);
+  // Returns an operand for a kernel that takes no strides: the value itself, or a shared copy,
+  // which is packed if some rank's part would have gaps.
+  absl::StatusOr<ProgramValueId> EnsureUnstrided(ProgramValueId id);
 
-  // Changes the instruction that computes `part` (or computes the tensor of which `part` is a
-  // reshaped view) so that it writes at `placement` in `assembled` instead of to its own memory. If
-  // that is impossible, returns false and changes nothing.
-  bool MoveInto(ProgramValueId assembled, ProgramValueId part, const ViewPlacement& placement);
+  // Tries to change the instruction that computes `part` (or computes the tensor of which `part` is
+  // a reshaped view) so that it writes at `placement` in `assembled` instead of to its own memory.
+  // If that is impossible, returns false and changes nothing.
+  bool TryMoveInto(ProgramValueId assembled, ProgramValueId part, const ViewPlacement& placement);
   // Returns the strides of `root` and its views if `part`, one of them, gets `strides`; nullopt if
   // strides cannot express it.
   std::optional<std::vector<Moved>> MovedStrides(ProgramValueId root, ProgramValueId part,
@@ -135,11 +141,12 @@ class ProgramBuilder {
   // Returns whether a value is its whole tensor, with the elements in the same order.
   bool CoversRoot(ProgramValueId id) const;
   // Returns the strides of `to`, a reshaped view of the same elements, if `from` has `strides`.
-  std::optional<Strides> Reshaped(ProgramValueId from, const Strides& strides,
-                                  ProgramValueId to) const;
+  std::optional<Strides> ReshapedStrides(ProgramValueId from, const Strides& strides,
+                                         ProgramValueId to) const;
   // Returns whether the instruction that writes a value (if any), and all instructions that read it
   // so far, accept any strides.
   bool AllowsStrides(ProgramValueId id) const;
+  // Returns whether an instruction accepts any strides of an input.
   bool TakesStrides(const Instruction& instruction, int input) const;
 
   Program program_;

@@ -93,7 +93,7 @@ bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const
 
 template <typename LayoutOf>
 LayoutId ValueLayouts::FindOrAddOperand(ValueId value, absl::Span<const AxisUse> uses,
-                                    const LayoutOf& layout_of) {
+                                        const LayoutOf& layout_of) {
   // A use says nothing of which axis is the outer split. On a range of a flat group it is that of
   // the member.
   const bool flat = UsedFlat(value, uses);

@@ -79,7 +79,8 @@ class ValueLayouts {
   void ReadUses(const GraphLayouts& layouts);
   // Returns the id of the layout of an operand; `layout_of` gives it for each axis of a use.
   template <typename LayoutOf>
-  LayoutId FindOrAddOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
+  LayoutId FindOrAddOperand(ValueId value, absl::Span<const AxisUse> uses,
+                            const LayoutOf& layout_of);
   // Returns whether a use reads only the elements of the value's flat group that this rank holds.
   bool UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const;
 

@@ -16,14 +16,16 @@
 namespace tessera {
 namespace {
 
+// Decides which buffers of a lowered Program share memory: an output may take over the buffer of an
+// input, an updated state that of its input value. Also plans workspaces and waits.
 class Assignment {
  public:
   Assignment(KernelChooser& chooser, Program& program)
       : chooser_(chooser), kernels_(&chooser, &program), program_(program) {}
 
   absl::Status Run() {
-    ShareWhatCollectivesTouch();
-    RETURN_IF_ERROR(SettleStates());
+    MoveCollectiveOperandsToSharedMemory();
+    RETURN_IF_ERROR(UpdateStatesInTheirBuffers());
     FindLiveRanges();
     target_.assign(program_.buffers.size(), kNone);
     AssignStatesAndInputs();
@@ -45,7 +47,7 @@ class Assignment {
   BufferId BufferOf(ProgramValueId value) const { return program_.values[value].buffer; }
   int32_t count() const { return program_.instructions.end_id().index(); }
 
-  void ShareWhatCollectivesTouch() {
+  void MoveCollectiveOperandsToSharedMemory() {
     for (const Instruction& instruction : program_.instructions) {
       if (!program_.Communicates(instruction)) continue;
       ForEachBuffer(program_, instruction, [this](BufferId buffer) {
@@ -56,17 +58,19 @@ class Assignment {
   }
 
   // Returns whether two buffers may be merged. If one of them is shared memory, the result is, too.
-  static bool CanBeOne(const Buffer& a, const Buffer& b) {
+  static bool CanMerge(const Buffer& a, const Buffer& b) {
     const auto reached_by_kernels = [](const Buffer& buffer) {
       return buffer.space == MemorySpace::kDevice || buffer.space == MemorySpace::kShared;
     };
     return a.space == b.space || (reached_by_kernels(a) && reached_by_kernels(b));
   }
-  static void Join(Buffer& kept, const Buffer& joined) {
+  // Sets the memory space of `kept` to one that suits both buffers. CanMerge() must hold.
+  static void MergeSpace(Buffer& kept, const Buffer& joined) {
     if (joined.space == MemorySpace::kShared) kept.space = MemorySpace::kShared;
   }
 
-  // Finds the first writes and last reads of every buffer that lowering has made.
+  // Sets the first write, the last use and the number of writes of every buffer that lowering has
+  // made.
   void FindLiveRanges() {
     first_.assign(program_.buffers.size(), count());
     last_.assign(program_.buffers.size(), -1);
@@ -99,9 +103,10 @@ class Assignment {
            CanOverwrite(state);
   }
 
+  // Returns whether the updated value may be written to the buffer of the input value.
   bool CanOverwrite(const ProgramState& state) const {
     if (state.input == kNone) return true;
-    if (!CanBeOne(program_.buffers[BufferOf(state.input)],
+    if (!CanMerge(program_.buffers[BufferOf(state.input)],
                   program_.buffers[BufferOf(state.updated)])) {
       return false;
     }
@@ -123,24 +128,24 @@ class Assignment {
       return false;
     }
     // Only one of its inputs may touch that memory.
-    int touching = 0;
+    int inputs_in_buffer = 0;
     int position = -1;
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {
       if (BufferOf(instruction.inputs[i]) == in.buffer) {
-        ++touching;
+        ++inputs_in_buffer;
         position = static_cast<int>(i);
       }
     }
-    if (touching != 1 || instruction.inputs[position] != input) return false;
+    if (inputs_in_buffer != 1 || instruction.inputs[position] != input) return false;
     for (const auto& [from, to] : InPlacePairs(program_, instruction)) {
       if (from == position && instruction.outputs[to] == output) return true;
     }
     return false;
   }
 
-  // If a state cannot be updated in place, a copy at the end of the step moves the updated value
-  // into its buffer.
-  absl::Status SettleStates() {
+  // Has every updated state in a value that fills a buffer of its own, which can become the
+  // state's. If a state cannot be updated in place, adds a copy at the end of the step.
+  absl::Status UpdateStatesInTheirBuffers() {
     FindLiveRanges();
     for (ProgramState& state : program_.states) {
       if (state.updated == state.input) continue;
@@ -175,8 +180,9 @@ class Assignment {
     return absl::OkStatus();
   }
 
-  // Keeps a buffer that lowering has made. Returns its new number.
-  BufferId Keep(BufferId lowered, Category category, int32_t first, int32_t last) {
+  // Moves a buffer that lowering has made to the kept ones, with its category and live range.
+  // Returns its new id.
+  BufferId KeepBuffer(BufferId lowered, Category category, int32_t first, int32_t last) {
     Buffer buffer = std::move(program_.buffers[lowered]);  // its numbers stay, its path goes
     buffer.category = category;
     buffer.first = first;
@@ -192,6 +198,8 @@ class Assignment {
     return Category::kActivations;
   }
 
+  // Keeps the buffers of states and inputs, which are live from before the step. An updated state
+  // gets the buffer of its input value.
   void AssignStatesAndInputs() {
     for (const ProgramState& state : program_.states) {
       const Category category = state.role == Role::kParameter ? Category::kParameters
@@ -200,19 +208,20 @@ class Assignment {
       const ProgramValueId value = state.input != kNone ? state.input : state.updated;
       BufferId buffer = target_[BufferOf(value)];
       if (buffer == kNone) {  // otherwise another member of its flat group has set it
-        buffer = Keep(BufferOf(value), category, -1, count());
+        buffer = KeepBuffer(BufferOf(value), category, -1, count());
         if (program_.values[value].flat == kNone) assigned_[buffer].path = state.path;
         assigned_[buffer].state = state.role != Role::kCache;
       }
       target_[BufferOf(state.updated)] = buffer;
-      Join(assigned_[buffer], program_.buffers[BufferOf(state.updated)]);
+      MergeSpace(assigned_[buffer], program_.buffers[BufferOf(state.updated)]);
     }
     for (const NamedValue& input : program_.inputs) {
       const BufferId buffer = BufferOf(input.value);
-      Keep(buffer, Category::kInputs, -1, std::max(last_[buffer], -1));
+      KeepBuffer(buffer, Category::kInputs, -1, std::max(last_[buffer], -1));
     }
   }
 
+  // Lets each output of an instruction take over a buffer that is free, or keeps its own.
   void AssignOutputs(InstructionId i) {
     const Instruction& instruction = program_.instructions[i];
     for (ProgramValueId output : instruction.outputs) {
@@ -221,12 +230,12 @@ class Assignment {
       const Category category = CategoryOf(program_.TensorOf(output));
       const BufferId reused = ReusableBuffer(instruction, output, i);
       if (reused == kNone) {
-        Keep(lowered, category, first_[lowered], last_[lowered]);
+        KeepBuffer(lowered, category, first_[lowered], last_[lowered]);
         continue;
       }
       target_[lowered] = reused;
       Buffer& buffer = assigned_[reused];
-      Join(buffer, program_.buffers[lowered]);
+      MergeSpace(buffer, program_.buffers[lowered]);
       buffer.last = std::max(buffer.last, last_[lowered]);
       if (category != buffer.CategoryAt(i.index())) buffer.changes.push_back({i.index(), category});
     }
@@ -245,7 +254,7 @@ class Assignment {
       const Category category = assigned_[buffer].category;
       if (assigned_[buffer].state || category == Category::kCache ||
           category == Category::kInputs ||
-          !CanBeOne(assigned_[buffer], program_.buffers[BufferOf(output)])) {
+          !CanMerge(assigned_[buffer], program_.buffers[BufferOf(output)])) {
         continue;
       }
       // The output must take all of the buffer, not a part of something larger.
@@ -255,6 +264,7 @@ class Assignment {
     return kNone;
   }
 
+  // Adds a buffer for each kernel's workspace, live while the kernel runs.
   void AssignWorkspaces() {
     for (const InstructionId i : program_.instructions.ids()) {
       Instruction& instruction = program_.instructions[i];

@@ -8,8 +8,9 @@ namespace {
 // Ranges that have an offset, sorted by it.
 class AssignedRanges {
  public:
-  // Returns the offset of the tightest (or lowest) gap that is free during the whole live range.
-  int64_t Find(const LiveRange& item, Fit fit) const {
+  // Returns the offset of the tightest (or lowest) gap that is free during the whole live range; if
+  // there is none, the end of all ranges that overlap it in time.
+  int64_t FindOffset(const LiveRange& item, Fit fit) const {
     int64_t best_offset = -1;
     int64_t best_gap = std::numeric_limits<int64_t>::max();
     int64_t end = 0;  // of the ranges that overlap it in time, so far
@@ -46,7 +47,8 @@ class AssignedRanges {
 class AssignedByPeriod {
  public:
   explicit AssignedByPeriod(absl::Span<const LiveRange> ranges) {
-    constexpr int64_t kMostPeriods = 256, kPeriodsOfARange = 4;  // the latter on average
+    constexpr int64_t kMaxPeriods = 256;
+    constexpr int64_t kMaxPeriodsOfARange = 4;  // on average
     int32_t last = 0;
     int64_t lengths = 1;
     for (const LiveRange& item : ranges) {
@@ -55,15 +57,17 @@ class AssignedByPeriod {
       lengths += int64_t{item.last} - item.first;
     }
     const int64_t steps = int64_t{last} - first_, count = static_cast<int64_t>(ranges.size());
-    const int64_t most = std::min(kMostPeriods, kPeriodsOfARange * count * steps / lengths);
-    const int64_t periods = std::clamp<int64_t>(count / 64, 1, std::max<int64_t>(most, 1));
+    const int64_t max_periods =
+        std::min(kMaxPeriods, kMaxPeriodsOfARange * count * steps / lengths);
+    const int64_t periods = std::clamp<int64_t>(count / 64, 1, std::max<int64_t>(max_periods, 1));
     steps_ = steps / periods + 1;
     periods_.resize(periods);
   }
 
-  int64_t Find(const LiveRange& item, Fit fit) const {
+  // Returns the offset that AssignedRanges::FindOffset returns for all ranges.
+  int64_t FindOffset(const LiveRange& item, Fit fit) const {
     const size_t period = PeriodOf(item.first);
-    return (PeriodOf(item.last) == period ? periods_[period] : all_).Find(item, fit);
+    return (PeriodOf(item.last) == period ? periods_[period] : all_).FindOffset(item, fit);
   }
 
   void Add(const LiveRange& item, int64_t offset) {
@@ -90,7 +94,7 @@ Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<i
   AssignedByPeriod assigned(ranges);
   for (int32_t id : order) {
     const LiveRange& item = ranges[id];
-    const int64_t offset = assigned.Find(item, fit);
+    const int64_t offset = assigned.FindOffset(item, fit);
     assignment.offsets[id] = offset;
     assignment.bytes = std::max(assignment.bytes, offset + item.bytes);
     if (assignment.bytes >= limit) break;

@@ -22,28 +22,29 @@ namespace tessera {
 namespace {
 
 // With more ranges than this, orders that compare pairs are not tried.
-constexpr size_t kMostForPairs = 20000;
+constexpr size_t kMaxRangesForPairs = 20000;
 // The largest number of live ranges in all tries together, after the first try.
-constexpr size_t kMostTried = 3'000'000;
+constexpr size_t kMaxRangesTried = 3'000'000;
 
-// Packs all ranges.
+// Returns all ranges packed in the order of one walk through time.
 Assignment PackAll(absl::Span<const LiveRange> ranges, const Walk& walk) {
   return PackInTime(ranges, walk, std::vector<bool>(ranges.size(), true), true).assignment;
 }
 
+// The walks in which the ranges at the bottom and at the top are packed.
 struct Direction {
   bool low_backward, high_backward;
 };
 
-// Returns whether a range is packed at the bottom of the memory.
-using Kind = std::function<bool(const LiveRange&)>;
+// A predicate: whether a range is packed at the bottom of the memory.
+using IsLow = std::function<bool(const LiveRange&)>;
 
 // Assigns ranges of one kind from the bottom of the memory, and the others from its top.
 class BothEndsPacking {
  public:
   // `walks` are the forward and the backward walk; `ranges` and `walks` must outlive the object.
   BothEndsPacking(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
-                  const Kind& low)
+                  const IsLow& low)
       : ranges_(ranges), walks_(walks), is_low_(ranges.size()) {
     for (size_t i = 0; i < ranges.size(); ++i) is_low_[i] = low(ranges[i]);
   }
@@ -90,7 +91,7 @@ int64_t Length(const LiveRange& item) { return int64_t{item.last} - item.first +
 // Returns the lengths of the ranges that use the most bytes * steps, the largest use first. (All
 // sums of gradients that each micro-batch replaces have the same length.)
 std::vector<int64_t> CommonLengths(absl::Span<const LiveRange> ranges) {
-  constexpr size_t kMost = 3;
+  constexpr size_t kMaxLengths = 3;
   std::map<int64_t, double> usage;  // length -> bytes * steps
   for (const LiveRange& item : ranges) {
     usage[Length(item)] += static_cast<double>(item.bytes) * static_cast<double>(Length(item));
@@ -99,18 +100,19 @@ std::vector<int64_t> CommonLengths(absl::Span<const LiveRange> ranges) {
   for (const auto& [length, used] : usage) sorted.emplace_back(used, length);
   std::sort(sorted.rbegin(), sorted.rend());
   std::vector<int64_t> lengths;
-  for (size_t i = 0; i < std::min(kMost, sorted.size()); ++i) lengths.push_back(sorted[i].second);
+  for (size_t i = 0; i < std::min(kMaxLengths, sorted.size()); ++i)
+    lengths.push_back(sorted[i].second);
   return lengths;
 }
 
 // Returns the kinds to try, in this order.
-std::vector<Kind> KindsToTry(absl::Span<const LiveRange> ranges) {
+std::vector<IsLow> KindsToTry(absl::Span<const LiveRange> ranges) {
   int64_t longest = 0, largest = 0;
   for (const LiveRange& item : ranges) {
     longest = std::max(longest, Length(item));
     largest = std::max(largest, item.bytes);
   }
-  std::vector<Kind> kinds;
+  std::vector<IsLow> kinds;
   // Ranges at least as long as a common length, except the largest: when one of those replaces
   // another, both take memory for a short time, and other ranges can use it at all other times.
   for (const int64_t length : CommonLengths(ranges)) {
@@ -130,22 +132,23 @@ std::vector<Kind> KindsToTry(absl::Span<const LiveRange> ranges) {
   return kinds;
 }
 
-// Tries to improve on `best`. Stops when it needs at most `target` bytes.
+// Replaces `best` by better packings from both ends. Stops when it needs at most `target` bytes.
 void ImproveFromBothEnds(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
                          int64_t target, Assignment& best) {
   size_t tried = 0;
-  for (const Kind& low : KindsToTry(ranges)) {
+  for (const IsLow& low : KindsToTry(ranges)) {
     BothEndsPacking packing(ranges, walks, low);
     for (const Direction direction :
          {Direction{true, false}, {false, false}, {false, true}, {true, true}}) {
-      if (best.bytes <= target || tried + ranges.size() > kMostTried) return;
+      if (best.bytes <= target || tried + ranges.size() > kMaxRangesTried) return;
       tried += ranges.size();
       packing.Improve(direction, best);
     }
   }
 }
 
-// Tries the orders in which every range is compared with all earlier ones.
+// Replaces `best` by better assignments in orders by size, length and time. Every range is compared
+// with all earlier ones.
 void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t bound, Assignment& best) {
   const auto length = [&](int32_t id) { return Length(ranges[id]); };
   const std::function<bool(int32_t, int32_t)> orders[] = {
@@ -169,8 +172,9 @@ void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t bound, Assignmen
 
 using Before = std::function<bool(int32_t, int32_t)>;
 
-// Finds an order for the ranges `ids`. After each try, the ranges that end above their bound are
-// moved to the front.
+// Returns an order of the ranges `ids` that needs fewer than `least` bytes, and lowers `least` to
+// those; empty if no try does. After each try, the ranges that end above `bound` are moved to the
+// front.
 std::vector<int32_t> RepairedOrder(absl::Span<const LiveRange> ranges, std::vector<int32_t> ids,
                                    int64_t bound, const Before& before, int64_t& least) {
   constexpr int kTries = 8;
@@ -189,10 +193,11 @@ std::vector<int32_t> RepairedOrder(absl::Span<const LiveRange> ranges, std::vect
   return best;
 }
 
-// Searches for an order of the large ranges, which are few. The other ranges fit into the gaps.
+// Replaces `best` by a better assignment, found by a search for an order of the large ranges, which
+// are few. The other ranges fit into the gaps.
 void ImproveByLargeOnes(absl::Span<const LiveRange> ranges, int64_t bound, int64_t target,
                         Assignment& best) {
-  constexpr size_t kMostLarge = 1000;
+  constexpr size_t kMaxLarge = 1000;
   const auto bytes = [&](int32_t id) { return static_cast<double>(ranges[id].bytes); };
   const auto length = [&](int32_t id) { return static_cast<double>(Length(ranges[id])); };
   const Before orders[] = {
@@ -211,7 +216,7 @@ void ImproveByLargeOnes(absl::Span<const LiveRange> ranges, int64_t bound, int64
     for (int32_t id = 0; id < static_cast<int32_t>(ranges.size()); ++id) {
       (ranges[id].bytes >= bound / share ? large : small).push_back(id);
     }
-    if (large.empty() || large.size() > kMostLarge) continue;
+    if (large.empty() || large.size() > kMaxLarge) continue;
     std::stable_sort(small.begin(), small.end(), orders[0]);
     int64_t least = std::numeric_limits<int64_t>::max();
     std::vector<int32_t> order;
@@ -252,11 +257,11 @@ Assignment AssignOffsets(absl::Span<const LiveRange> ranges) {
   if (Assignment assignment = PackAll(ranges, walks[1]); assignment.bytes < best.bytes) {
     best = std::move(assignment);
   }
-  if (ranges.size() <= kMostForPairs) ImproveByPairs(ranges, bound, best);
+  if (ranges.size() <= kMaxRangesForPairs) ImproveByPairs(ranges, bound, best);
   // With many ranges, the last few percent are not worth the time.
-  const int64_t target = bound + (ranges.size() <= kMostForPairs ? bound / 100 : bound / 20);
+  const int64_t target = bound + (ranges.size() <= kMaxRangesForPairs ? bound / 100 : bound / 20);
   ImproveFromBothEnds(ranges, walks, target, best);
-  if (ranges.size() <= kMostForPairs) ImproveByLargeOnes(ranges, bound, target, best);
+  if (ranges.size() <= kMaxRangesForPairs) ImproveByLargeOnes(ranges, bound, target, best);
   return best;
 }
 

@@ -13,6 +13,7 @@ namespace {
 // The free memory below the end of the used memory.
 class Gaps {
  public:
+  // Frees a range, and joins it with the gaps beside it.
   void Add(int64_t offset, int64_t bytes) {
     auto next = by_offset_.lower_bound(offset);
     if (next != by_offset_.end() && next->first == offset + bytes) {
@@ -49,7 +50,7 @@ class Gaps {
     return offset + bytes == end ? offset : end;
   }
 
-  // Returns the same, and removes that gap.
+  // Returns the same as BeginOfLast(), and removes that gap.
   int64_t TakeLast(int64_t end) {
     const int64_t offset = BeginOfLast(end);
     if (offset != end) Remove(std::prev(by_offset_.end()));
@@ -59,6 +60,7 @@ class Gaps {
  private:
   using ByOffset = absl::btree_map<int64_t, int64_t>;
 
+  // Removes a gap, and returns the one after it.
   ByOffset::iterator Remove(ByOffset::iterator gap) {
     by_size_.erase({gap->second, gap->first});
     return by_offset_.erase(gap);

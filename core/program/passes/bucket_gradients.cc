@@ -17,6 +17,8 @@
 namespace tessera {
 namespace {
 
+// Joins reductions of gradients in the order in which they become ready. One bucket is open at a
+// time; a reduction that does not fit closes it.
 class Buckets {
  public:
   Buckets(int64_t first_cap, int64_t cap, Program& program)
@@ -25,9 +27,9 @@ class Buckets {
   void Run() {
     FindTensors();
     for (const InstructionId i : program_.instructions.ids()) {
-      if (IsReduction(i)) Add(i);
+      if (IsReduction(i)) AddToBucket(i);
     }
-    Close();
+    CloseBucket();
     Table<InstructionId, Instruction> kept;
     kept.reserve(program_.instructions.size());
     for (const InstructionId i : program_.instructions.ids()) {
@@ -50,10 +52,13 @@ class Buckets {
            instruction.inputs[0] != instruction.outputs[0];
   }
 
+  // Returns whether a value can be moved into a bucket: it fills its tensor and the tensor's
+  // buffer, which holds nothing else and need not stay where it is.
   bool CanMove(ProgramValueId id) const {
     const ProgramValue& value = program_.values[id];
     const ProgramValueId tensor = program_.TensorOf(id);
-    if (!written_.contains(tensor)) return false;  // a bucket
+    const bool is_bucket = !written_.contains(tensor);  // buckets were added after FindTensors
+    if (is_bucket) return false;
     const ProgramValue& root = program_.values[tensor];
     return written_[tensor] && !fixed_[root.buffer] && !HoldsFlatGroup(tensor) &&
            value.offset == 0 && root.offset == 0 && IsRowMajor(value.type.shape, value.strides) &&
@@ -104,7 +109,8 @@ class Buckets {
     }
   }
 
-  void Add(InstructionId i) {
+  // Adds a reduction to the open bucket, or to a new one if it does not fit.
+  void AddToBucket(InstructionId i) {
     const Instruction& instruction = program_.instructions[i];
     const int64_t bytes = BytesOf(program_.values[instruction.inputs[0]]);
     const int64_t cap = closed_ == 0 ? first_cap_ : cap_;
@@ -112,7 +118,7 @@ class Buckets {
                       SameKind(CollectiveOf(members_[0]), CollectiveOf(i)) &&
                       !HasMember(instruction.inputs[0]);
     if (!fits) {
-      Close();
+      CloseBucket();
       if (!IsReduction(i)) return;  // it reduces a result of that bucket along another axis
     }
     members_.push_back(i);
@@ -127,13 +133,15 @@ class Buckets {
     });
   }
 
+  // Returns whether two requests differ in nothing but the number of elements.
   static bool SameKind(CollectiveRequest a, const CollectiveRequest& b) {
     a.elements = b.elements;
     return a == b;
   }
 
-  // Replaces the members by one all-reduce, at the position of the last of them.
-  void Close() {
+  // Replaces the members of the open bucket by one all-reduce, at the position of the last of them,
+  // and opens an empty bucket. A single member stays as it is.
+  void CloseBucket() {
     if (members_.size() > 1) {
       const std::string path = absl::StrCat("gradients.bucket.", closed_);
       CollectiveRequest request = CollectiveOf(members_[0]);
@@ -171,6 +179,7 @@ class Buckets {
     deadline_ = program_.instructions.end_id();
   }
 
+  // Adds a tensor for a bucket, in a buffer of its own.
   ProgramValueId AddTensor(std::string path, const CollectiveRequest& request) {
     ProgramValue value;
     value.type = {request.dtype, {request.elements}};
@@ -206,7 +215,7 @@ class Buckets {
   std::vector<InstructionId> members_;  // all-reduces
   int64_t bytes_ = 0;
   InstructionId deadline_;  // the first reader of a member
-  int closed_ = 0;
+  int closed_ = 0;          // the number of buckets that were closed
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ bool MayBeEpilogue(const KernelRequest& request) {
   return request.op == "add" || request.inputs.size() == 1;
 }
 
+// Joins each matmul with the elementwise instructions that follow it, as epilogues, one by one.
 class Fuser {
  public:
   Fuser(KernelChooser& chooser, Program& program)
@@ -53,9 +54,9 @@ class Fuser {
         continue;
       }
       while (true) {
-        const InstructionId next = Next(i);
+        const InstructionId next = NextEpilogue(i);
         if (next == kNone) break;
-        std::optional<Instruction> joined = Join(i, next);
+        std::optional<Instruction> joined = Joined(i, next);
         if (!joined.has_value()) break;
         program_.instructions[i] = *std::move(joined);
         gone[next] = true;
@@ -72,10 +73,10 @@ class Fuser {
   }
 
  private:
-  // Returns the elementwise instruction that is the only reader of instruction i's output and whose
-  // other inputs, and the values after which it runs, are written before i; kNone if there is
-  // none.
-  InstructionId Next(InstructionId i) const {
+  // Returns the instruction that can be joined to instruction i: an elementwise one that is the
+  // only reader of i's output and whose other inputs, and the values after which it runs, are
+  // written before i; kNone if there is none.
+  InstructionId NextEpilogue(InstructionId i) const {
     const Instruction& instruction = program_.instructions[i];
     const ProgramValueId output = instruction.outputs[0];
     const ProgramValue& value = program_.values[output];
@@ -90,18 +91,19 @@ class Fuser {
         next.recomputed != instruction.recomputed) {
       return kNone;
     }
-    const auto is_there = [&](ProgramValueId id) {
+    const auto written_before = [&](ProgramValueId id) {
       return written_[program_.values[id].buffer] < i;
     };
-    const bool can_run =
-        absl::c_all_of(next.after, is_there) && absl::c_all_of(next.inputs, [&](ProgramValueId id) {
-          return id == output || is_there(id);
-        });
+    const bool can_run = absl::c_all_of(next.after, written_before) &&
+                         absl::c_all_of(next.inputs, [&](ProgramValueId id) {
+                           return id == output || written_before(id);
+                         });
     return can_run ? reader : kNone;
   }
 
-  // Returns both in one, in the position of the first; nullopt if no kernel does both.
-  std::optional<Instruction> Join(InstructionId first, InstructionId second) {
+  // Returns one instruction that does the work of both, to stand at the position of the first;
+  // nullopt if no kernel does both. Changes no instruction.
+  std::optional<Instruction> Joined(InstructionId first, InstructionId second) {
     const Instruction& a = program_.instructions[first];
     const Instruction& b = program_.instructions[second];
     Instruction joined = a;
@@ -125,16 +127,16 @@ class Fuser {
     if (joined.kernel == kNone) return std::nullopt;
     const Kernel& kernel = *program_.KernelOf(joined).kernel;
     for (size_t i = 0; i < joined.inputs.size(); ++i) {
-      if (!kernel.StridedInput(static_cast<int>(i)) && !LiesRowMajor(joined.inputs[i])) {
+      if (!kernel.StridedInput(static_cast<int>(i)) && !IsRowMajorOnAllRanks(joined.inputs[i])) {
         return std::nullopt;
       }
     }
-    if (!kernel.StridedOutput(0) && !LiesRowMajor(joined.outputs[0])) return std::nullopt;
+    if (!kernel.StridedOutput(0) && !IsRowMajorOnAllRanks(joined.outputs[0])) return std::nullopt;
     return joined;
   }
 
   // Returns whether each rank's part of a value is row-major.
-  bool LiesRowMajor(ProgramValueId id) const {
+  bool IsRowMajorOnAllRanks(ProgramValueId id) const {
     const ProgramValue& value = program_.values[id];
     if (value.packed) return true;
     return IsRowMajor(value.type.shape, value.strides) &&

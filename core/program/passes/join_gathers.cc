@@ -13,6 +13,7 @@
 namespace tessera {
 namespace {
 
+// Replaces a gather by an earlier one of the same values whose result is still in use.
 class GatherJoiner {
  public:
   explicit GatherJoiner(Program& program)
@@ -23,14 +24,14 @@ class GatherJoiner {
   }
 
   void Run() {
-    std::vector<InstructionId> in_use(gathers_.size());  // by gather: the last use of its result
+    std::vector<InstructionId> last_use(gathers_.size());  // by gather, with those joined to it
     for (size_t k = 0; k < gathers_.size(); ++k) {
-      in_use[k] = gathers_[k].last_use;
+      last_use[k] = gathers_[k].last_use;
       const std::vector<InstructionId>& instructions = gathers_[k].instructions;
-      const int known = KnownGather(k);
-      if (known != kNone && in_use[known] >= instructions.front()) {
+      const int known = FindEarlierGather(k);
+      if (known != kNone && last_use[known] >= instructions.front()) {
         Join(k, known);
-        in_use[known] = std::max(in_use[known], gathers_[k].last_use);
+        last_use[known] = std::max(last_use[known], gathers_[k].last_use);
         continue;
       }
       for (size_t i = 0; i < instructions.size(); ++i) last_of_[KeyOf(k, i)] = static_cast<int>(k);
@@ -44,6 +45,7 @@ class GatherJoiner {
   // The value that an instruction of a gather reads, and how often its buffer was written before.
   using Key = std::pair<ProgramValueId, int>;
 
+  // Sets versions_: how often the buffer that an instruction reads first was written before.
   void CountWrites() {
     Table<BufferId, int> writes(program_.buffers.size(), 0);
     for (const Instruction& instruction : program_.instructions) {
@@ -63,7 +65,7 @@ class GatherJoiner {
 
   // Returns the last gather before k that ends with the collectives of k, on the same values; kNone
   // if there is none.
-  int KnownGather(size_t k) const {
+  int FindEarlierGather(size_t k) const {
     const auto found = last_of_.find(KeyOf(k, 0));
     if (found == last_of_.end()) return kNone;
     const size_t known = found->second;
@@ -75,7 +77,7 @@ class GatherJoiner {
       const Instruction &a = At(known, skipped + i), &b = At(k, i);
       if (a.kind != InstructionKind::kCollective || a.kind != b.kind) return kNone;
       if (a.collective != b.collective) return kNone;
-      if (i > 0 && !LieAlike(a.inputs[0], b.inputs[0])) return kNone;
+      if (i > 0 && !HaveSamePosition(a.inputs[0], b.inputs[0])) return kNone;
       const ProgramValue& from = program_.values[a.outputs[0]];
       const ProgramValue& to = program_.values[b.outputs[0]];
       if (from.within != kNone || to.within != kNone || from.type != to.type ||
@@ -86,8 +88,8 @@ class GatherJoiner {
     return static_cast<int>(known);
   }
 
-  // Returns whether two values are the same part of their tensors.
-  bool LieAlike(ProgramValueId a, ProgramValueId b) const {
+  // Returns whether two values are the same elements of their tensors.
+  bool HaveSamePosition(ProgramValueId a, ProgramValueId b) const {
     const auto offset = [this](ProgramValueId id) {
       return program_.values[id].offset - program_.values[program_.TensorOf(id)].offset;
     };
@@ -96,6 +98,8 @@ class GatherJoiner {
            first.part == second.part && first.flat == second.flat;
   }
 
+  // Marks the instructions of gather k as gone, and their results as those of the last instructions
+  // of gather `known`.
   void Join(size_t k, size_t known) {
     const size_t count = gathers_[k].instructions.size();
     const size_t skipped = gathers_[known].instructions.size() - count;

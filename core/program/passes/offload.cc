@@ -21,20 +21,20 @@ namespace {
 
 using Period = OffloadUses::Period;
 
-// The values of a second tensor that correspond to the values of a first one. They are added when
-// they are first requested.
+// The values of a second tensor that correspond to the values of a first one. Each is added to the
+// Program when it is first requested.
 class Counterparts {
  public:
   Counterparts(Program* program, ProgramValueId tensor, ProgramValueId other,
                absl::string_view suffix)
       : program_(*program), tensor_(tensor), other_(other), suffix_(suffix) {}
 
-  ProgramValueId Of(ProgramValueId id) {
+  ProgramValueId FindOrAdd(ProgramValueId id) {
     if (id == tensor_) return other_;
     const auto known = known_.find(id);
     if (known != known_.end()) return known->second;
     ProgramValue copy = program_.values[id];
-    if (copy.sliced_from != kNone) copy.sliced_from = Of(copy.sliced_from);
+    if (copy.sliced_from != kNone) copy.sliced_from = FindOrAdd(copy.sliced_from);
     const ProgramValue& other = program_.values[other_];
     absl::StrAppend(&copy.path, suffix_);
     copy.buffer = other.buffer;
@@ -52,6 +52,7 @@ class Counterparts {
 
 constexpr char kStaged[] = ".staged", kOffloaded[] = ".offloaded";
 
+// Moves the chosen tensors to host memory, and inserts the copies to and from the device.
 class Offloading {
  public:
   Offloading(const Offload& offload, KernelChooser& chooser, Program& program)
@@ -110,6 +111,7 @@ class Offloading {
     return program_.values.push_back(std::move(tensor));
   }
 
+  // Records a copy on `stream`, to be inserted before the instruction at `position`.
   void AddCopy(InstructionId position, ProgramValueId from, ProgramValueId to,
                absl::string_view stream, Phase phase) {
     Instruction copy;
@@ -131,8 +133,8 @@ class Offloading {
   // Copies `home`, which has the contents of `tensor`, to the device, and makes the instructions of
   // a period read the copy. Returns the copy; kNone if no instruction of the period reads it. The
   // copy is not inserted before instruction `earliest`.
-  ProgramValueId Stage(const Offloaded& tensor, ProgramValueId home, const Period& period,
-                       InstructionId earliest) {
+  ProgramValueId AddStagedCopy(const Offloaded& tensor, ProgramValueId home, const Period& period,
+                               InstructionId earliest) {
     ProgramValueId staged;
     std::vector<Counterparts> counterparts;
     for (size_t i = period.first; i <= period.last; ++i) {
@@ -148,7 +150,7 @@ class Offloading {
         counterparts.emplace_back(&program_, tensor.tensor, staged, kStaged);
       }
       for (ProgramValueId& id : instruction.inputs) {
-        if (program_.TensorOf(id) == tensor.tensor) id = counterparts[0].Of(id);
+        if (program_.TensorOf(id) == tensor.tensor) id = counterparts[0].FindOrAdd(id);
       }
     }
     return staged;
@@ -156,7 +158,7 @@ class Offloading {
 
   // Makes the first instruction of the first stream at or after `position` wait for the copy that
   // writes `kept`. Only after this wait is the memory of the copied tensor known to be free.
-  void WaitFrom(InstructionId position, ProgramValueId kept) {
+  void AddWaitFrom(InstructionId position, ProgramValueId kept) {
     while (position < end() && program_.instructions[position].stream != kFirstStream) ++position;
     if (position < end()) program_.instructions[position].after.push_back(kept);
   }
@@ -170,6 +172,8 @@ class Offloading {
     return AddBuffer(buffer.path, bytes, MemorySpace::kOffloadHost);
   }
 
+  // Moves a state (or all states of a flat group) to host memory, with copies to the device for
+  // each period of its uses, and one of its updated value back.
   absl::Status MoveState(const Offloaded& tensor) {
     const bool is_read = tensor.tensor != kNone;
     const BufferId home = is_read ? BufferOf(tensor.tensor) : AddHome(tensor);
@@ -178,7 +182,7 @@ class Offloading {
     ProgramValueId staged;
     if (is_read) {
       for (const Period& period : uses_.PeriodsOf(tensor)) {
-        staged = Stage(tensor, tensor.tensor, period, /*earliest=*/InstructionId(0));
+        staged = AddStagedCopy(tensor, tensor.tensor, period, /*earliest=*/InstructionId(0));
         if (staged != kNone) last_copy = insertions_.back().position;
       }
     }
@@ -214,9 +218,9 @@ class Offloading {
     Counterparts counterparts(&program_, tensor.updated, kept, kOffloaded);
     for (const ProgramStateId i : tensor.states) {
       ProgramState& state = program_.states[i];
-      state.updated = flat ? counterparts.Of(state.updated) : kept;
+      state.updated = flat ? counterparts.FindOrAdd(state.updated) : kept;
     }
-    if (written) WaitFrom(uses_.Following(tensor.last_write, distance_ + 1), kept);
+    if (written) AddWaitFrom(uses_.Following(tensor.last_write, distance_ + 1), kept);
     return absl::OkStatus();
   }
 
@@ -235,6 +239,8 @@ class Offloading {
                      "; a group that is offloaded needs all or none"));
   }
 
+  // Copies a gradient to host memory after it is written, and back for each period of its uses but
+  // the first.
   void MoveGradient(const Offloaded& gradient) {
     const std::vector<Period> periods = uses_.PeriodsOf(gradient);
     if (periods.size() < 2) return;  // it is read soon, if at all
@@ -251,14 +257,16 @@ class Offloading {
           std::max(position, std::min(uses_.Following(gradient.last_write, distance_), needed));
     }
     AddCopy(position, tensor, kept, kToHostStream, program_.instructions[writer].phase);
-    WaitFrom(std::max(position, uses_.Following(gradient.last_write, distance_ + 1)), kept);
-    for (size_t i = 1; i < periods.size(); ++i) Stage(gradient, kept, periods[i], position);
+    AddWaitFrom(std::max(position, uses_.Following(gradient.last_write, distance_ + 1)), kept);
+    for (size_t i = 1; i < periods.size(); ++i) AddStagedCopy(gradient, kept, periods[i], position);
     Counterparts counterparts(&program_, tensor, kept, kOffloaded);
     for (NamedValue& output : program_.outputs) {
-      if (program_.TensorOf(output.value) == tensor) output.value = counterparts.Of(output.value);
+      if (program_.TensorOf(output.value) == tensor)
+        output.value = counterparts.FindOrAdd(output.value);
     }
   }
 
+  // Inserts the recorded instructions at their positions.
   void InsertCopies() {
     std::stable_sort(
         insertions_.begin(), insertions_.end(),

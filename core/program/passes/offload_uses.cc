@@ -75,12 +75,12 @@ void OffloadUses::NumberUses() {
     if (entry.updated != kNone) touched_with_[entry.updated].push_back(i);
   }
   for (const InstructionId i : program_.instructions.ids()) {
-    const UseId use = position_of_.end_id();  // if it is one
-    bool uses = false;
-    const auto touch = [&](ProgramValueId id, bool writes) {
+    const UseId use = position_of_.end_id();  // the number of the instruction if it is a use
+    bool is_use = false;
+    const auto record_use = [&](ProgramValueId id, bool writes) {
       const auto found = touched_with_.find(program_.TensorOf(id));
       if (found == touched_with_.end()) return;
-      uses = true;
+      is_use = true;
       for (const size_t index : found->second) {
         Offloaded& entry = tensors_[index];
         if (entry.uses.empty() || entry.uses.back() != use) entry.uses.push_back(use);
@@ -89,25 +89,28 @@ void OffloadUses::NumberUses() {
         entry.last_write = use;
       }
     };
-    for (const ProgramValueId id : program_.instructions[i].inputs) touch(id, /*writes=*/false);
-    for (const ProgramValueId id : program_.instructions[i].outputs) touch(id, /*writes=*/true);
-    if (uses) position_of_.push_back(i);
+    for (const ProgramValueId id : program_.instructions[i].inputs)
+      record_use(id, /*writes=*/false);
+    for (const ProgramValueId id : program_.instructions[i].outputs)
+      record_use(id, /*writes=*/true);
+    if (is_use) position_of_.push_back(i);
   }
 }
 
 std::vector<OffloadUses::Period> OffloadUses::PeriodsOf(const Offloaded& tensor) const {
   std::vector<Period> periods;
   for (size_t i = 0; i < tensor.uses.size(); ++i) {
-    bool joins = false;
+    bool continues_period = false;
     if (i > 0) {
       const UseId before = tensor.uses[i - 1], use = tensor.uses[i];
       const bool written = tensor.first_write != kNone && before >= tensor.first_write;
       int gap = offload_.distance + 1;
       // A gradient is copied to the host before it can be dropped for the first time.
       if (!tensor.is_state() && periods.size() == 1) gap += offload_.distance;
-      joins = (written && (tensor.is_state() || use <= tensor.last_write)) || use - before <= gap;
+      continues_period =
+          (written && (tensor.is_state() || use <= tensor.last_write)) || use - before <= gap;
     }
-    if (!joins) periods.push_back({i, i});
+    if (!continues_period) periods.push_back({i, i});
     periods.back().last = i;
   }
   return periods;

@@ -19,6 +19,9 @@
 namespace tessera {
 namespace {
 
+// Orders the instructions again, one after another: reductions of gradients first, then
+// instructions that free memory, then readers of reduced gradients in the order of the reductions;
+// else the recorded order.
 class Scheduler {
  public:
   explicit Scheduler(Program& program) : program_(program) {}
@@ -36,7 +39,7 @@ class Scheduler {
     ordered.reserve(count);
     while (ordered.size() < count) {
       TESSERA_CHECK(!ready_.empty()) << "the program's dependencies form a circle";
-      const InstructionId next = Next();
+      const InstructionId next = ChooseNext();
       ready_.erase(next);
       freeing_.erase(next);
       reductions_.erase(next);
@@ -44,7 +47,7 @@ class Scheduler {
       if (IsReduction(next)) ++reductions_run_;
       scheduled_[next] = true;
       for (BufferId buffer : buffers_read_[next]) {
-        if (--unread_[buffer] == 1) AddLastReader(buffer);
+        if (--unread_[buffer] == 1) MarkLastReader(buffer);
       }
       for (InstructionId after : successors_[next]) {
         if (IsReduction(next)) reduction_[after] = reductions_run_;
@@ -56,6 +59,7 @@ class Scheduler {
   }
 
  private:
+  // Sets successors_ and waiting_.
   void FindSuccessors() {
     const auto predecessors = Predecessors(program_);
     const size_t count = program_.instructions.size();
@@ -70,6 +74,7 @@ class Scheduler {
     successors_ = {count, successors};
   }
 
+  // Sets, by buffer, its readers, their number, and whether the buffer outlives the step.
   void CountReaders() {
     const size_t count = program_.instructions.size();
     const size_t buffers = program_.buffers.size();
@@ -83,14 +88,15 @@ class Scheduler {
     unread_.assign(buffers, 0);
     std::vector<std::pair<InstructionId, BufferId>> read;
     std::vector<std::pair<BufferId, InstructionId>> readers;
-    absl::InlinedVector<BufferId, 16> once;
+    absl::InlinedVector<BufferId, 16> distinct;  // buffers that an instruction reads
     for (const InstructionId i : program_.instructions.ids()) {
-      once.clear();
+      distinct.clear();
       for (ProgramValueId id : program_.instructions[i].inputs) {
         const BufferId buffer = BufferOf(id);
-        if (std::find(once.begin(), once.end(), buffer) == once.end()) once.push_back(buffer);
+        if (std::find(distinct.begin(), distinct.end(), buffer) == distinct.end())
+          distinct.push_back(buffer);
       }
-      for (BufferId buffer : once) {
+      for (BufferId buffer : distinct) {
         ++unread_[buffer];
         read.emplace_back(i, buffer);
         readers.emplace_back(buffer, i);
@@ -102,14 +108,14 @@ class Scheduler {
 
   // Returns the bytes that running instruction i now would free, minus those that it takes.
   int64_t FreedBytes(InstructionId i) const {
-    int64_t gain = 0;
+    int64_t freed = 0;
     for (BufferId buffer : buffers_read_[i]) {
-      if (unread_[buffer] == 1 && !kept_[buffer]) gain += program_.buffers[buffer].bytes;
+      if (unread_[buffer] == 1 && !kept_[buffer]) freed += program_.buffers[buffer].bytes;
     }
     for (ProgramValueId id : program_.instructions[i].outputs) {
-      if (!kept_[BufferOf(id)]) gain -= NumBytes(program_.values[id].type);
+      if (!kept_[BufferOf(id)]) freed -= NumBytes(program_.values[id].type);
     }
-    return gain;
+    return freed;
   }
 
   // Returns whether instruction i reduces gradients; such a reduction overlaps with later
@@ -120,13 +126,15 @@ class Scheduler {
            program_.streams[instruction.stream] == kGradientStream;
   }
 
-  InstructionId Next() const {
+  // Returns the ready instruction to schedule next.
+  InstructionId ChooseNext() const {
     if (!reductions_.empty()) return *reductions_.begin();
     if (!freeing_.empty()) return *freeing_.begin();
     const InstructionId first = *ready_.begin();
     return reduction_[first] == 0 ? first : after_reduction_.begin()->second;
   }
 
+  // Adds an instruction, all of whose predecessors are scheduled, to the ready ones.
   void MakeReady(InstructionId i) {
     ready_.insert(i);
     if (IsReduction(i)) reductions_.insert(i);
@@ -134,8 +142,9 @@ class Scheduler {
     if (FreedBytes(i) > 0) freeing_.insert(i);
   }
 
-  // Called when only one reader of the buffer is left: running that reader would free the buffer.
-  void AddLastReader(BufferId buffer) {
+  // Adds the last reader of a buffer to the instructions that free memory. Called when only one
+  // reader is left: running it would free the buffer.
+  void MarkLastReader(BufferId buffer) {
     for (InstructionId reader : readers_[buffer]) {
       if (!scheduled_[reader]) {
         if (ready_.count(reader) > 0 && FreedBytes(reader) > 0) freeing_.insert(reader);

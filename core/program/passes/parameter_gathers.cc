@@ -17,7 +17,7 @@ bool IsGather(const Program& program, const Instruction& instruction) {
 
 // Returns whether an instruction only moves its inputs. If parts are not consecutive in memory,
 // copies put the gathered parts in order.
-bool OnlyMoves(const Program& program, const Instruction& instruction) {
+bool OnlyMovesInputs(const Program& program, const Instruction& instruction) {
   return instruction.kind != InstructionKind::kKernel ||
          program.KernelOf(instruction).request.op == "copy";
 }
@@ -29,7 +29,8 @@ struct Found {
   bool computed_on = false;           // by a kernel that is not a copy
   int axes = 1;                       // the number of axes that were gathered, one after the other
 
-  void Use(InstructionId instruction, bool moves) {
+  // Records that an instruction reads the result; `moves` if it only moves it.
+  void AddUse(InstructionId instruction, bool moves) {
     if (gather.first_use == kNone) gather.first_use = instruction;
     gather.last_use = instruction;
     if (moves) copies.push_back(instruction);
@@ -55,7 +56,7 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
   Table<ProgramValueId, int> axes_of(program.values.size(), 0);
   for (const InstructionId i : program.instructions.ids()) {
     const Instruction& instruction = program.instructions[i];
-    const bool moves = OnlyMoves(program, instruction);
+    const bool moves = OnlyMovesInputs(program, instruction);
     if (IsGather(program, instruction)) {
       const ProgramValueId input = program.TensorOf(instruction.inputs[0]);
       const ProgramValueId output = program.TensorOf(instruction.outputs[0]);
@@ -71,7 +72,7 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
       }
       // An array that is kept gathered over only some of the axes does not count as used in full.
       const bool kept = source != kNone && axes_of[input] < found[source].axes;
-      if (source != kNone && !kept) found[source].Use(i, /*moves=*/false);
+      if (source != kNone && !kept) found[source].AddUse(i, /*moves=*/false);
       axes_of[output] = 1;
       gather = static_cast<int>(found.size());
       found.push_back({{{i}, kNone, kNone}, {}, false});
@@ -80,7 +81,7 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
     for (const ProgramValueId id : instruction.inputs) {
       const int gather = gather_of[program.TensorOf(id)];
       if (gather == kNone) continue;
-      found[gather].Use(i, moves);
+      found[gather].AddUse(i, moves);
       if (!moves) continue;
       for (const ProgramValueId output : instruction.outputs) {
         gather_of[program.TensorOf(output)] = gather;
@@ -89,8 +90,8 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
     }
   }
   std::vector<ParameterGather> gathers;
-  for (Found& each : found) {
-    if (each.gather.first_use != kNone) gathers.push_back(std::move(each.gather));
+  for (Found& candidate : found) {
+    if (candidate.gather.first_use != kNone) gathers.push_back(std::move(candidate.gather));
   }
   return gathers;
 }

@@ -36,6 +36,8 @@ class Reader {
   Reader(const ProgramProto& message, const KernelCatalogue& catalogue)
       : message_(message), catalogue_(catalogue) {}
 
+  // Lists are read in an order in which each follows those of program_ that its entries are checked
+  // against: mesh, parts, flat groups, and so on.
   absl::StatusOr<Program> Read() {
     program_.name = message_.name();
     program_.threads = message_.threads();
@@ -65,50 +67,54 @@ class Reader {
   }
 
  private:
+  // Appends an entry to `entries` for each message. An entry is appended before it is read: the
+  // Read of an instruction takes its own position from the length of program_.instructions.
   template <typename Messages, typename Entries>
-  absl::Status ReadAll(const Messages& messages, Entries& all, absl::string_view what) {
-    all.reserve(messages.size());
+  absl::Status ReadAll(const Messages& messages, Entries& entries, absl::string_view entry_kind) {
+    entries.reserve(messages.size());
     for (const auto& message : messages) {
-      all.emplace_back();
-      const absl::Status status = Read(message, all.back());
+      entries.emplace_back();
+      const absl::Status status = Read(message, entries.back());
       if (!status.ok()) {
-        return Malformed("program '", program_.name, "', ", what, " ", all.size() - 1, ": ",
-                         status.message());
+        return Malformed("program '", program_.name, "', ", entry_kind, " ", entries.size() - 1,
+                         ": ", status.message());
       }
     }
     return absl::OkStatus();
   }
 
-  static absl::Status CheckIndex(int64_t index, int64_t count, absl::string_view what) {
+  // Checks an index into a list of `count` entries.
+  static absl::Status CheckIndex(int64_t index, int64_t count, absl::string_view entry_kind) {
     if (index >= 0 && index < count) return absl::OkStatus();
-    return Malformed(what, " ", index, " does not exist; there are ", count);
+    return Malformed(entry_kind, " ", index, " does not exist; there are ", count);
   }
-  // Checks an index that may be absent.
-  static absl::Status CheckOptional(int64_t index, int64_t count, absl::string_view what) {
-    return index == kNone ? absl::OkStatus() : CheckIndex(index, count, what);
+  // Checks an index that may be absent (kNone).
+  static absl::Status CheckOptional(int64_t index, int64_t count, absl::string_view entry_kind) {
+    return index == kNone ? absl::OkStatus() : CheckIndex(index, count, entry_kind);
   }
   static absl::Status CheckBytes(int64_t bytes) {
     if (bytes >= 0 && bytes <= kMaxProtoBytes) return absl::OkStatus();
     return Malformed(bytes, " bytes; 0 to 2^50 are possible");
   }
 
-  // Reads indices into a list of `count` entries.
+  // Appends indices into a list of `count` entries to `ids`.
   template <typename Indices, typename Id>
-  static absl::Status ReadIndices(const Indices& indices, int64_t count, absl::string_view what,
-                                  std::vector<Id>& all) {
+  static absl::Status ReadIndices(const Indices& indices, int64_t count,
+                                  absl::string_view entry_kind, std::vector<Id>& ids) {
     for (const int32_t index : indices) {
-      RETURN_IF_ERROR(CheckIndex(index, count, what));
-      all.emplace_back(index);
+      RETURN_IF_ERROR(CheckIndex(index, count, entry_kind));
+      ids.emplace_back(index);
     }
     return absl::OkStatus();
   }
-  // Reads operands, which must be in a buffer.
+  // Appends operands, which must be in a buffer, to `ids`.
   template <typename Indices>
-  absl::Status ReadOperands(const Indices& indices, std::vector<ProgramValueId>& all) const {
-    RETURN_IF_ERROR(ReadIndices(indices, message_.values_size(), "value", all));
-    for (const ProgramValueId id : all) RETURN_IF_ERROR(CheckOperand(id.index()));
+  absl::Status ReadOperands(const Indices& indices, std::vector<ProgramValueId>& ids) const {
+    RETURN_IF_ERROR(ReadIndices(indices, message_.values_size(), "value", ids));
+    for (const ProgramValueId id : ids) RETURN_IF_ERROR(CheckOperand(id.index()));
     return absl::OkStatus();
   }
+  // Checks the id of a value that must be in a buffer.
   absl::Status CheckOperand(int32_t id) const {
     RETURN_IF_ERROR(CheckIndex(id, message_.values_size(), "value"));
     if (message_.values(id).buffer() != kNone) return absl::OkStatus();
@@ -311,9 +317,9 @@ class Reader {
     return absl::OkStatus();
   }
   // Checks an index that must be present if `needed` and absent otherwise.
-  static absl::Status CheckIndex(int64_t index, int64_t count, absl::string_view what,
+  static absl::Status CheckIndex(int64_t index, int64_t count, absl::string_view entry_kind,
                                  bool needed) {
-    return needed ? CheckIndex(index, count, what) : CheckOptional(index, 0, what);
+    return needed ? CheckIndex(index, count, entry_kind) : CheckOptional(index, 0, entry_kind);
   }
 
   absl::Status Read(const ProgramProto::Buffer& message, Buffer& buffer) const {

@@ -31,14 +31,14 @@ struct Gather {
 
 // Returns the elements of the output that a value covers; all of them if they differ between ranks.
 Range ElementsOf(const Program& program, ProgramValueId output, ProgramValueId id) {
-  const ProgramValue& whole = program.value(output);
+  const ProgramValue& gathered = program.value(output);
   const ProgramValue& value = program.value(id);
-  const Range all = {0, NumElements(whole.type.shape)};
+  const Range all = {0, NumElements(gathered.type.shape)};
   if (id == output || value.sliced_from != kNone || value.flat != kNone ||
-      value.type.dtype != whole.type.dtype) {
+      value.type.dtype != gathered.type.dtype) {
     return all;
   }
-  const int64_t begin = (value.offset - whole.offset) / SizeOf(whole.type.dtype);
+  const int64_t begin = (value.offset - gathered.offset) / SizeOf(gathered.type.dtype);
   const Shape& shape = value.type.shape;
   if (value.packed || NumElements(shape) == 0) return {begin, begin + NumElements(shape)};
   int64_t last = begin;
@@ -136,12 +136,13 @@ OwnParts::OwnParts(const Program& program, const RankBinding& binding,
     }
     const Range unread = LongestUnread(own, std::move(read));
     // A value that is only partly inside `unread` needs all of its elements in the output.
-    bool cuts = false;
+    bool some_value_is_partly_inside = false;
     for (const Reader& reader : gather.readers) {
       const Range elements = ElementsOf(program, output, reader.value);
-      cuts = cuts || (Overlap(unread, elements) && !Contains(unread, elements));
+      some_value_is_partly_inside =
+          some_value_is_partly_inside || (Overlap(unread, elements) && !Contains(unread, elements));
     }
-    if (unread.size() == 0 || cuts) continue;
+    if (unread.size() == 0 || some_value_is_partly_inside) continue;
     unread_[gather.instruction] = unread;
     const int64_t size = SizeOf(program.value(output).type.dtype);
     for (const Reader& reader : gather.readers) {

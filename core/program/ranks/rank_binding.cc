@@ -15,18 +15,18 @@ RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinat
     parts_.push_back(part.At(program_.mesh, coordinates));
   }
   for (const FlatRule& flat : program_.flats) {
-    left_.push_back(flat.group->InGathered(flat.member).size());
+    member_sizes_.push_back(flat.group->InGathered(flat.member).size());
   }
-  if (!left_.empty()) {
+  if (!member_sizes_.empty()) {
     for (const ProgramValue& value : program_.values) {
       if (value.flat == kNone || value.part == kNone) continue;
-      left_[value.flat] = NumElements(parts_[value.part].extent);
+      member_sizes_[value.flat] = NumElements(parts_[value.part].extent);
     }
   }
   for (const FlatId i : program_.flats.ids()) {
     const FlatRule& flat = program_.flats[i];
-    held_.push_back(flat.HeldAt(program_.mesh, coordinates, left_[i]));
-    positions_.push_back(flat.InPartAt(program_.mesh, coordinates, left_[i]));
+    held_.push_back(flat.HeldAt(program_.mesh, coordinates, member_sizes_[i]));
+    positions_.push_back(flat.InPartAt(program_.mesh, coordinates, member_sizes_[i]));
     flat_shapes_.push_back({held_.back().size()});
   }
 }
@@ -67,7 +67,7 @@ ArenaAddress RankBinding::AddressOf(ProgramValueId value) const {
 
 Region RankBinding::RegionOf(ProgramValueId value) const {
   const ProgramValue& v = program_.values[value];
-  if (v.flat != kNone) return {{held_[v.flat].begin}, {left_[v.flat]}};
+  if (v.flat != kNone) return {{held_[v.flat].begin}, {member_sizes_[v.flat]}};
   const Shape& global = v.part == kNone ? v.type.shape : program_.parts[v.part].global;
   Region region{Shape(global.size(), 0), global};
   if (v.part != kNone) region.start = parts_[v.part].start;
@@ -86,20 +86,21 @@ RandomDraw RankBinding::DrawOf(const Instruction& instruction) const {
 
 LocalWork LocalWorkOf(const Program& program, const Instruction& instruction,
                       const RankBinding& rank) {
-  const auto padded = [&](ProgramValueId id) {
+  const auto holds_padded_shape = [&](ProgramValueId id) {
     return !rank.Differs(id) || rank.ShapeOf(id) == program.values[id].type.shape;
   };
-  const auto nothing = [&](ProgramValueId id) { return Empty(rank.ShapeOf(id)); };
-  if (std::all_of(instruction.inputs.begin(), instruction.inputs.end(), padded) &&
-      std::all_of(instruction.outputs.begin(), instruction.outputs.end(), padded)) {
+  const auto holds_nothing = [&](ProgramValueId id) { return Empty(rank.ShapeOf(id)); };
+  if (std::all_of(instruction.inputs.begin(), instruction.inputs.end(), holds_padded_shape) &&
+      std::all_of(instruction.outputs.begin(), instruction.outputs.end(), holds_padded_shape)) {
     return LocalWork::kPlanned;
   }
-  if (std::all_of(instruction.outputs.begin(), instruction.outputs.end(), nothing)) {
+  if (std::all_of(instruction.outputs.begin(), instruction.outputs.end(), holds_nothing)) {
     return LocalWork::kNothing;
   }
-  const bool lacks_input = std::any_of(
-      instruction.inputs.begin(), instruction.inputs.end(),
-      [&](ProgramValueId id) { return nothing(id) && !Empty(program.values[id].type.shape); });
+  const bool lacks_input =
+      std::any_of(instruction.inputs.begin(), instruction.inputs.end(), [&](ProgramValueId id) {
+        return holds_nothing(id) && !Empty(program.values[id].type.shape);
+      });
   const bool identity = lacks_input && !program.KernelOf(instruction).op->TakesEmptyInputs();
   return identity ? LocalWork::kIdentity : LocalWork::kOwn;
 }

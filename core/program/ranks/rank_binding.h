@@ -44,7 +44,7 @@ class RankBinding {
   Table<PartId, Box> parts_;
   // The number of the member's elements on this rank before the group
   // is split, the range of them that the rank holds, and their position in the group's buffer.
-  Table<FlatId, int64_t> left_;
+  Table<FlatId, int64_t> member_sizes_;
   Table<FlatId, FlatGroup::Range> held_, positions_;
   Table<FlatId, Shape> flat_shapes_;
 };

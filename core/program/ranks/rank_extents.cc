@@ -31,7 +31,8 @@ Extents ExtentsOf(const PartRule& part, const Mesh& mesh, int d,
   return extents;
 }
 
-// Returns the numbers of elements that a part has on some rank. Adds to `changes` as above.
+// Returns the numbers of elements that a part has on some rank. Adds the coordinates along each
+// axis at which the number changes to `changes`.
 Extents ElementsOf(const PartRule& part, const Mesh& mesh, std::vector<std::set<int>>& changes) {
   Extents elements = {1};
   for (size_t d = 0; d < part.extent.size(); ++d) {
@@ -44,7 +45,7 @@ Extents ElementsOf(const PartRule& part, const Mesh& mesh, std::vector<std::set<
   return elements;
 }
 
-// Adds the coordinates of the rank that holds a part of a flat group.
+// Adds the coordinates of the rank that holds a part of a flat group to `changes`.
 void AddCoordinates(int part, absl::Span<const int> axes, const Mesh& mesh,
                     std::vector<std::set<int>>& changes) {
   for (size_t i = axes.size(); i-- > 0;) {
@@ -53,15 +54,15 @@ void AddCoordinates(int part, absl::Span<const int> axes, const Mesh& mesh,
   }
 }
 
-// Adds to `changes` for a member of a flat group. Ranks may hold less than the room of the member,
-// depending on the other axes.
+// Adds to `changes` the coordinates at which the number of elements of a member of a flat group
+// changes. Ranks may hold less than the room of the member, depending on the other axes.
 void AddFlatChanges(const Program& program, const ProgramValue& value,
                     std::vector<std::set<int>>& changes) {
   const FlatRule& flat = program.flats[value.flat];
   const FlatGroup::Range room = flat.group->InGathered(flat.member);
-  Extents left = {room.size()};
-  if (value.part != kNone) left = ElementsOf(program.parts[value.part], program.mesh, changes);
-  for (const int64_t elements : left) {
+  Extents sizes = {room.size()};  // of the member, after the splits over the other axes
+  if (value.part != kNone) sizes = ElementsOf(program.parts[value.part], program.mesh, changes);
+  for (const int64_t elements : sizes) {
     if (elements == 0) continue;
     const int first = static_cast<int>(room.begin / flat.group->part());
     const int last = static_cast<int>((room.begin + elements - 1) / flat.group->part());

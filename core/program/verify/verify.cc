@@ -19,6 +19,7 @@
 namespace tessera {
 namespace {
 
+// Runs through a Program and tracks which bytes of each buffer hold which value.
 class Verifier {
  public:
   explicit Verifier(const Program& program) : program_(program), bytes_(program) {}
@@ -27,9 +28,9 @@ class Verifier {
     RETURN_IF_ERROR(CheckValues());
     contents_.resize(program_.buffers.size());
     written_.assign(program_.values.size(), false);
-    for (const NamedValue& input : program_.inputs) RETURN_IF_ERROR(Begin(input.value));
+    for (const NamedValue& input : program_.inputs) RETURN_IF_ERROR(AddInitialValue(input.value));
     for (const ProgramState& state : program_.states) {
-      if (state.input != kNone) RETURN_IF_ERROR(Begin(state.input));
+      if (state.input != kNone) RETURN_IF_ERROR(AddInitialValue(state.input));
     }
     for (const InstructionId i : program_.instructions.ids()) {
       RETURN_IF_ERROR(CheckInstruction(i));
@@ -40,8 +41,8 @@ class Verifier {
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
   // Checks that values are inside their buffers, and values within a tensor inside its bytes.
@@ -75,7 +76,7 @@ class Verifier {
   }
 
   // Records a value that exists before the first instruction.
-  absl::Status Begin(ProgramValueId id) {
+  absl::Status AddInitialValue(ProgramValueId id) {
     const ProgramValue& value = program_.values[id];
     if (program_.buffers[value.buffer].first != -1) {
       return Error(value.path, "is set before its buffer is live");
@@ -183,6 +184,8 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  // Checks and records a write: it is in the buffer's live range, over no other value of its
+  // tensor, and over the instruction's inputs only where the operator works in place.
   absl::Status CheckWrite(const Instruction& instruction, InstructionId i, int j) {
     const ProgramValueId id = instruction.outputs[j];
     const ProgramValue& value = program_.values[id];
@@ -215,6 +218,7 @@ class Verifier {
     return status;
   }
 
+  // Returns whether an instruction may write its output over its input, given by positions.
   bool IsInPlacePair(const Instruction& instruction, int input, int output) const {
     for (const auto& [from, to] : InPlacePairs(program_, instruction)) {
       if (from == input && to == output) return true;
@@ -222,6 +226,8 @@ class Verifier {
     return false;
   }
 
+  // Checks what remains after the last instruction: outputs, and states in the bytes of their
+  // inputs.
   absl::Status CheckEnd() {
     const InstructionId end = program_.instructions.end_id();
     for (const NamedValue& output : program_.outputs) {
@@ -277,14 +283,14 @@ class Verifier {
         std::map<int64_t, BufferId>& live = live_in[buffer.space];
         auto [it, inserted] = live.emplace(buffer.offset, b);
         auto next = std::next(it);
-        const bool meets_next = next != live.end() && next->first < buffer.offset + buffer.bytes;
-        const bool meets_previous =
+        const bool overlaps_next = next != live.end() && next->first < buffer.offset + buffer.bytes;
+        const bool overlaps_previous =
             it != live.begin() &&
             std::prev(it)->first + program_.buffers[std::prev(it)->second].bytes > buffer.offset;
-        if (!inserted || meets_next || meets_previous) {
-          const BufferId other = !inserted    ? it->second
-                                 : meets_next ? next->second
-                                              : std::prev(it)->second;
+        if (!inserted || overlaps_next || overlaps_previous) {
+          const BufferId other = !inserted       ? it->second
+                                 : overlaps_next ? next->second
+                                                 : std::prev(it)->second;
           return Error(absl::StrCat("buffer #", b.index(), " (", buffer.path, ")"),
                        absl::StrCat("shares bytes with buffer #", other.index(), " (",
                                     program_.buffers[other].path, ") while both are live"));

@@ -13,6 +13,7 @@
 namespace tessera {
 namespace {
 
+// Checks each instruction's operands by themselves: types, contiguity, memory spaces.
 class OperandVerifier {
  public:
   OperandVerifier(const Program& program, Buffers buffers) : program_(program), buffers_(buffers) {}
@@ -26,8 +27,8 @@ class OperandVerifier {
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
   absl::Status CheckOperands(const Instruction& instruction) const {
@@ -69,8 +70,8 @@ class OperandVerifier {
     const Shape& drawn = output.type.shape;
     if (output.flat != kNone) {  // a range of what the other axes leave
       const FlatRule& flat = program_.flats[output.flat];
-      const bool fits = local == flat.group->members()[flat.member].local;
-      local = fits ? Shape{flat.LocalElements()} : Shape();
+      const bool is_of_member = local == flat.group->members()[flat.member].local;
+      local = is_of_member ? Shape{flat.LocalElements()} : Shape();
     }
     if (local == drawn) return absl::OkStatus();
     return Error(instruction.path, absl::StrCat("draws ", ShapeToString(local), ", its output is ",
@@ -98,6 +99,8 @@ class OperandVerifier {
     return IsRowMajor(value.type.shape, value.strides);
   }
 
+  // Checks that a collective's operands are contiguous, in shared memory, and of the request's
+  // size; an operand that is one rank's share may be any divisor of it.
   absl::Status CheckCollective(const Instruction& instruction) const {
     const CollectiveRequest& request = program_.collectives[instruction.collective];
     const CollectiveOperation operation = request.operation;
@@ -110,12 +113,12 @@ class OperandVerifier {
     }
     const bool scatters = operation == CollectiveOperation::kReduceScatter;
     const bool gathers = operation == CollectiveOperation::kAllGather;
-    const auto check = [&](ProgramValueId id, bool part) {
+    const auto check = [&](ProgramValueId id, bool is_share) {
       const ProgramValue& value = program_.values[id];
       const int64_t elements = NumElements(value.type.shape);
       const bool fits =
-          part ? (elements == 0 ? request.elements == 0 : request.elements % elements == 0)
-               : elements == request.elements;
+          is_share ? (elements == 0 ? request.elements == 0 : request.elements % elements == 0)
+                   : elements == request.elements;
       if (fits && value.type.dtype == request.dtype && Contiguous(value)) return absl::OkStatus();
       return Error(instruction.path,
                    absl::StrCat(value.path, ": ", TypeToString(value.type),
@@ -128,6 +131,7 @@ class OperandVerifier {
     return absl::OkStatus();
   }
 
+  // Returns the kind of the instructions that run an operation.
   static InstructionKind KindOf(CollectiveOperation operation) {
     return operation == CollectiveOperation::kSend      ? InstructionKind::kSend
            : operation == CollectiveOperation::kReceive ? InstructionKind::kReceive
@@ -135,17 +139,17 @@ class OperandVerifier {
   }
 
   // Checks that operands have the types of their request.
-  absl::Status CheckTypes(absl::string_view where, absl::string_view what,
+  absl::Status CheckTypes(absl::string_view where, absl::string_view side,
                           absl::Span<const ProgramValueId> ids,
                           absl::Span<const TensorType> types) const {
     if (ids.size() != types.size()) {
       return Error(where,
-                   absl::StrCat("has ", ids.size(), " ", what, "s; its kernel has ", types.size()));
+                   absl::StrCat("has ", ids.size(), " ", side, "s; its kernel has ", types.size()));
     }
     for (size_t j = 0; j < ids.size(); ++j) {
       const TensorType& type = program_.values[ids[j]].type;
       if (type != types[j]) {
-        return Error(where, absl::StrCat(what, " ", j, " is ", TypeToString(type),
+        return Error(where, absl::StrCat(side, " ", j, " is ", TypeToString(type),
                                          "; its kernel has ", TypeToString(types[j])));
       }
     }

@@ -12,6 +12,7 @@
 namespace tessera {
 namespace {
 
+// Checks that values are written before they are read, and once.
 class OrderVerifier {
  public:
   explicit OrderVerifier(const Program& program)
@@ -21,9 +22,9 @@ class OrderVerifier {
 
   absl::Status Run() {
     for (const ProgramValue& value : program_.values) RETURN_IF_ERROR(CheckWithin(value));
-    for (const NamedValue& input : program_.inputs) Write(input.value);
+    for (const NamedValue& input : program_.inputs) MarkWritten(input.value);
     for (const ProgramState& state : program_.states) {
-      if (state.input != kNone) Write(state.input);
+      if (state.input != kNone) MarkWritten(state.input);
     }
     for (const Instruction& instruction : program_.instructions) {
       RETURN_IF_ERROR(CheckInstruction(instruction));
@@ -38,9 +39,9 @@ class OrderVerifier {
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
     return absl::InvalidArgumentError(
-        absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+        absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
   absl::Status CheckWithin(const ProgramValue& value) const {
@@ -51,8 +52,8 @@ class OrderVerifier {
                  absl::StrCat("lies within ", tensor.path, ", which is no tensor of its buffer"));
   }
 
-  // A tensor and the values within it are written together.
-  void Write(ProgramValueId value) { written_[program_.TensorOf(value)] = true; }
+  // Records that a value, and with it all of its tensor, is written.
+  void MarkWritten(ProgramValueId value) { written_[program_.TensorOf(value)] = true; }
 
   absl::Status CheckWritten(ProgramValueId value, absl::string_view reader) const {
     if (written_[program_.TensorOf(value)]) return absl::OkStatus();
@@ -74,7 +75,7 @@ class OrderVerifier {
                                                     ", which another instruction has written"));
       }
       has_writer_[value] = true;
-      Write(value);
+      MarkWritten(value);
     }
     return absl::OkStatus();
   }

@@ -43,8 +43,8 @@ class RankRuleVerifier {
                                   ShapeToString(locals_[value.part]), " on each rank"));
       }
       if (value.sliced_from != kNone) RETURN_IF_ERROR(CheckSlice(value));
-      const bool shaped = value.within != kNone && value.flat == kNone;
-      if (shaped && !PackedAlike(value, program_.values[value.within])) {
+      const bool is_shaped_view = value.within != kNone && value.flat == kNone;
+      if (is_shaped_view && !HaveSameAddresses(value, program_.values[value.within])) {
         return Error(value.path, absl::StrCat("and ", program_.values[value.within].path,
                                               ", of which it is a view, are not both packed"));
       }
@@ -61,26 +61,30 @@ class RankRuleVerifier {
       if (instruction.kind == InstructionKind::kKernel) {
         RETURN_IF_ERROR(CheckKernel(instruction));
       } else {
-        RETURN_IF_ERROR(CheckMove(instruction));
+        RETURN_IF_ERROR(CheckCollectiveOrCopy(instruction));
       }
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Error(absl::string_view where, absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  absl::Status Error(absl::string_view where, absl::string_view fault) const {
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", fault));
   }
 
-  // Returns whether a view has, on every rank, the elements that its tensor has in the same bytes.
-  bool PackedAlike(const ProgramValue& view, const ProgramValue& tensor) {
+  // Returns whether every element that a view shares with its tensor has the same address in both,
+  // on all ranks. That is so if both or neither are packed (ProgramValue::packed), or if packing
+  // the one that is packed moves no element, because no rank's part has gaps.
+  bool HaveSameAddresses(const ProgramValue& view, const ProgramValue& tensor) {
     if (view.packed == tensor.packed) return true;
     // An array, such as that of a gathered group, may have packed members.
     if (view.packed && tensor.part == kNone) return true;
     return !Ragged(view.packed ? view : tensor);
   }
 
-  // Checks a member of a flat group, and that its buffer has no other group.
+  // Checks that the shape of a member of a flat group follows from its rule, and that its buffer
+  // holds the group, at one offset, and no other group. Remembers the first member of each buffer
+  // for CheckBesideFlatValues.
   absl::Status CheckFlatValue(const ProgramValue& value) {
     const FlatRule& flat = program_.flats[value.flat];
     const Shape& local = flat.group->members()[flat.member].local;
@@ -117,7 +121,8 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that other values in the buffer of a flat group are contiguous.
+  // Checks that values of no flat group in the buffer of a flat group are contiguous ranges of it.
+  // Requires that CheckFlatValue was called for all members.
   absl::Status CheckBesideFlatValues() const {
     if (in_buffer_.empty()) return absl::OkStatus();
     for (const ProgramValue& value : program_.values) {
@@ -148,16 +153,16 @@ class RankRuleVerifier {
     if (array && IsRowMajor(tensor.type.shape, tensor.strides) && value.sliced_from == kNone) {
       return absl::OkStatus();
     }
-    const auto held = [&](const ProgramValue& of, absl::Span<const int> rank) {
-      return NumElements(of.part == kNone ? of.type.shape
-                                          : program_.parts[of.part].At(program_.mesh, rank).extent);
+    const auto elements_on = [&](absl::Span<const int> rank, const ProgramValue& v) {
+      return NumElements(v.part == kNone ? v.type.shape
+                                         : program_.parts[v.part].At(program_.mesh, rank).extent);
     };
-    bool all = value.offset == tensor.offset && value.sliced_from == kNone;
+    bool is_all_of_tensor = value.offset == tensor.offset && value.sliced_from == kNone;
     const ProgramValueId ids[] = {id, value.within};
     for (const MeshCoordinates& rank : RanksOfAllShapes(program_, ids)) {
-      all = all && held(value, rank) == held(tensor, rank);
+      is_all_of_tensor = is_all_of_tensor && elements_on(rank, value) == elements_on(rank, tensor);
     }
-    if (all) return absl::OkStatus();
+    if (is_all_of_tensor) return absl::OkStatus();
     return Error(value.path, absl::StrCat("is packed, and not all of ", tensor.path,
                                           ", of which it is a view"));
   }
@@ -179,10 +184,12 @@ class RankRuleVerifier {
                                           ", which does not hold all of it in order"));
   }
 
+  // Checks that a slice lies in its base, of which each rank reads the elements that its rule
+  // gives.
   absl::Status CheckSlice(const ProgramValue& slice) {
     const ProgramValue& base = program_.values[slice.sliced_from];
-    const auto error = [&](absl::string_view what) {
-      return Error(slice.path, absl::StrCat("is no slice of ", base.path, ": ", what));
+    const auto error = [&](absl::string_view fault) {
+      return Error(slice.path, absl::StrCat("is no slice of ", base.path, ": ", fault));
     };
     if (slice.buffer != base.buffer || base.flat != kNone || slice.within == kNone ||
         program_.TensorOf(slice.sliced_from) != slice.within) {
@@ -232,18 +239,20 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that collectives and copies, which move padding too, work on values that have the same
-  // shape and address on all ranks.
-  absl::Status CheckMove(const Instruction& instruction) {
+  // Checks the operands of a collective or a copy, which move padding too: each must have the same
+  // address and strides on all ranks.
+  absl::Status CheckCollectiveOrCopy(const Instruction& instruction) {
     for (const std::vector<ProgramValueId>* operands :
          {&instruction.inputs, &instruction.outputs}) {
       for (const ProgramValueId id : *operands) {
         const ProgramValue& value = program_.values[id];
-        const bool moves = value.sliced_from != kNone || value.flat != kNone;
-        if (!moves && !(value.packed && Ragged(value))) continue;
-        return Error(instruction.path, absl::StrCat("cannot work on ", value.path, ", which lies ",
-                                                    moves ? "elsewhere" : "in other strides",
-                                                    " on each rank; it needs a copy"));
+        const bool address_varies = value.sliced_from != kNone || value.flat != kNone;
+        const bool strides_vary = value.packed && Ragged(value);
+        if (!address_varies && !strides_vary) continue;
+        return Error(instruction.path,
+                     absl::StrCat("cannot work on ", value.path, ", which lies ",
+                                  address_varies ? "elsewhere" : "in other strides",
+                                  " on each rank; it needs a copy"));
       }
     }
     return absl::OkStatus();
@@ -253,12 +262,12 @@ class RankRuleVerifier {
   // strides.
   absl::Status CheckKernel(const Instruction& instruction) {
     const Kernel& kernel = *program_.KernelOf(instruction).kernel;
-    bool differs = false;
+    bool differs_by_rank = false;
     for (const bool output : {false, true}) {
       const std::vector<ProgramValueId>& ids = output ? instruction.outputs : instruction.inputs;
       for (size_t i = 0; i < ids.size(); ++i) {
         const ProgramValue& value = program_.values[ids[i]];
-        differs = differs || value.part != kNone || value.flat != kNone;
+        differs_by_rank = differs_by_rank || value.part != kNone || value.flat != kNone;
         const bool row_major =
             value.packed || (IsRowMajor(value.type.shape, value.strides) && !Ragged(value));
         const int index = static_cast<int>(i);
@@ -270,7 +279,7 @@ class RankRuleVerifier {
                                   value.path, " is not on every rank and needs a packed copy"));
       }
     }
-    return differs ? CheckOnRanks(instruction) : absl::OkStatus();
+    return differs_by_rank ? CheckOnRanks(instruction) : absl::OkStatus();
   }
 
   // Checks that a kernel's operands fit each other if ranks hold different parts of them.
@@ -300,6 +309,8 @@ class RankRuleVerifier {
     return entry->second;
   }
 
+  // Checks a kernel on one rank: that its local shapes fit each other, or that a rank that holds
+  // nothing of an input has only partial outputs to set to an identity.
   absl::Status CheckOnRank(const Instruction& instruction, const RankBinding& binding,
                            const MeshCoordinates& rank) const {
     const LocalWork work = LocalWorkOf(program_, instruction, binding);
@@ -320,9 +331,9 @@ class RankRuleVerifier {
     const auto outputs =
         program_.KernelOf(instruction)
             .op->InferTypes(absl::MakeConstSpan(request.inputs).first(inputs), request.attributes);
-    const auto error = [&](absl::string_view what) {
+    const auto error = [&](absl::string_view fault) {
       return Error(instruction.path, absl::StrCat("on the rank at [", absl::StrJoin(rank, ", "),
-                                                  "] its operands do not fit: ", what));
+                                                  "] its operands do not fit: ", fault));
     };
     if (!outputs.ok()) return error(outputs.status().message());
     for (size_t j = 0; j < outputs->size(); ++j) {

@@ -18,8 +18,8 @@ class SwitchableCollectives : public Collectives {
  public:
   explicit SwitchableCollectives(Collectives* actual) : actual_(*actual) {}
 
-  absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) override {
-    return actual_.GroupAlong(mesh_axes);
+  absl::StatusOr<int> FindOrCreateGroup(const std::vector<std::string>& mesh_axes) override {
+    return actual_.FindOrCreateGroup(mesh_axes);
   }
   int SizeOf(int group) const override { return actual_.SizeOf(group); }
   int PositionIn(int group) const override { return actual_.PositionIn(group); }

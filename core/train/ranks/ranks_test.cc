@@ -126,7 +126,7 @@ TEST(RanksTest, AnAbortEndsEveryWaitOfTheOthers) {
     const auto results = RunRanks(2, [&](Ranks& ranks) -> absl::Status {
       ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"data", 2}}));
       ASSIGN_OR_RETURN(Collectives* const collectives, ranks.CollectivesOn(mesh));
-      ASSIGN_OR_RETURN(const int group, collectives->GroupAlong({"data"}));
+      ASSIGN_OR_RETURN(const int group, collectives->FindOrCreateGroup({"data"}));
       if (ranks.rank() == 1) return absl::DataLossError("a file is damaged");
       if (wait == 0) return ranks.Barrier();
       if (wait == 1) return ranks.Agree(absl::OkStatus());

@@ -19,9 +19,9 @@ bool IsCollective(const Instruction& instruction) {
   return instruction.kind() == Instruction::COLLECTIVE;
 }
 
-// Inserts, after instruction `at`, a reduction of a value that is like the reduction `like`. Later
-// instructions read the result.
-void Reduce(int32_t first, int at, const Instruction& like, ProgramProto& program) {
+// Inserts, after instruction `position`, a reduction of value `first` that is like the reduction
+// `like`. Later instructions read the result.
+void InsertReduction(int32_t first, int position, const Instruction& like, ProgramProto& program) {
   Instruction again = like;
   const int32_t second = program.values_size();
   ProgramProto::Value value = program.values(first);
@@ -38,7 +38,7 @@ void Reduce(int32_t first, int at, const Instruction& like, ProgramProto& progra
     view.set_within(second);
     view.set_buffer(value.buffer());
   }
-  for (int j = at + 1; j < program.instructions_size(); ++j) {
+  for (int j = position + 1; j < program.instructions_size(); ++j) {
     for (int32_t& input : *program.mutable_instructions(j)->mutable_inputs()) {
       if (input == first) input = second;
     }
@@ -49,7 +49,7 @@ void Reduce(int32_t first, int at, const Instruction& like, ProgramProto& progra
   *program.add_values() = value;
   *program.add_buffers() = buffer;
   *program.add_instructions() = again;
-  for (int j = program.instructions_size() - 1; j > at + 1; --j) {
+  for (int j = program.instructions_size() - 1; j > position + 1; --j) {
     program.mutable_instructions()->SwapElements(j, j - 1);
   }
 }
@@ -60,7 +60,7 @@ void ReduceTwice(ProgramProto& program) {
     const Instruction& reduction = program.instructions(i);
     if (!IsCollective(reduction) || reduction.phase() == 0) continue;
     if (program.values(reduction.outputs(0)).within() >= 0) continue;
-    Reduce(reduction.outputs(0), i, Instruction(reduction), program);
+    InsertReduction(reduction.outputs(0), i, Instruction(reduction), program);
     return;
   }
 }
@@ -71,6 +71,7 @@ struct WrittenValue {
   int by = -1;
 };
 
+// Returns the value with this path that an instruction writes; -1 if there is none.
 WrittenValue FindWrittenValue(const std::string& path, const ProgramProto& program) {
   for (int i = 0; i < program.instructions_size(); ++i) {
     for (const int32_t output : program.instructions(i).outputs()) {
@@ -89,7 +90,7 @@ void ReduceEachMicroBatch(ProgramProto& program) {
     if (path.find(".bias.grad") == std::string::npos) continue;
     for (int k = 0; k < MicroBatches(program); ++k) {
       const WrittenValue made = FindWrittenValue(path + "@" + std::to_string(k), program);
-      if (made.by >= 0) Reduce(made.value, made.by, reduction, program);
+      if (made.by >= 0) InsertReduction(made.value, made.by, reduction, program);
     }
     return;
   }
@@ -109,12 +110,12 @@ void ReduceWrongly(ProgramProto& program) {
   }
 }
 
-// The same in evaluation alone.
+// Reduces to the maximum in evaluation alone.
 void EvaluateWrongly(ProgramProto& program) {
   if (program.name() == "evaluate") ReduceWrongly(program);
 }
 
-// The same for the smallest gradient alone.
+// Reduces the smallest gradient alone to the maximum.
 void ReduceSmallestWrongly(ProgramProto& program) {
   Instruction* smallest = nullptr;
   for (Instruction& instruction : *program.mutable_instructions()) {
@@ -162,9 +163,9 @@ void ShareBytes(ProgramProto& program) {
     if (instruction.kind() != Instruction::KERNEL || instruction.inputs_size() < 2) continue;
     const ProgramProto::Value& read = program.values(instruction.inputs(1));
     ProgramProto::Value& made = *program.mutable_values(instruction.outputs(0));
-    const bool fits =
+    const bool is_large_enough =
         program.buffers(read.buffer()).bytes() >= program.buffers(made.buffer()).bytes();
-    if (!fits || read.within() >= 0 || made.within() >= 0) continue;
+    if (!is_large_enough || read.within() >= 0 || made.within() >= 0) continue;
     made.set_buffer(read.buffer());
     made.set_offset(0);
     return;
@@ -172,7 +173,7 @@ void ShareBytes(ProgramProto& program) {
 }
 
 // Moves the last collective before its predecessor.
-void Reorder(ProgramProto& program) {
+void SwapLastCollectives(ProgramProto& program) {
   if (program.name() != "train") return;
   std::vector<int> collectives;
   for (int i = 0; i < program.instructions_size(); ++i) {
@@ -187,11 +188,11 @@ void Reorder(ProgramProto& program) {
 
 void ReorderOnOddRanks(ProgramProto& program) {
   const char* const rank = std::getenv("RANK");
-  if (rank != nullptr && std::atoi(rank) % 2 == 1) Reorder(program);
+  if (rank != nullptr && std::atoi(rank) % 2 == 1) SwapLastCollectives(program);
 }
 
 void ReorderInOddSeconds(ProgramProto& program) {
-  if (std::time(nullptr) % 2 == 1) Reorder(program);
+  if (std::time(nullptr) % 2 == 1) SwapLastCollectives(program);
 }
 
 void ReturnNoProgram(ProgramProto& program) {

@@ -31,15 +31,18 @@ void CopyInstead(Instruction& instruction) {
 // Inserts scalar instructions into a Program.
 class ScalarInserter {
  public:
-  // The first one is inserted after instruction `at`, whose output is an f32 scalar.
-  ScalarInserter(int at, ProgramProto* program)
-      : program_(*program), next_(at + 1), like_(program->instructions(at)) {}
+  // The first one is inserted after instruction `position`, whose output is an f32 scalar.
+  ScalarInserter(int position, ProgramProto* program)
+      : program_(*program), next_(position + 1), like_(program->instructions(position)) {}
 
-  int32_t Fill(double value) {
+  // Inserts a constant, and returns its value.
+  int32_t InsertFill(double value) {
     return Insert("fill", "loops", {}, [value](AttributeProto& attribute) {
       if (attribute.name() == "value") attribute.set_double_value(value);
     });
   }
+  // Inserts an instruction like the first one with another operator, and returns its output.
+  // `change` edits each attribute; without it they are removed, but the dtype of a cast.
   int32_t Insert(const std::string& op, const std::string& kernel,
                  const std::vector<int32_t>& inputs,
                  const std::function<void(AttributeProto&)>& change = nullptr) {
@@ -106,10 +109,10 @@ void ScaleOneStep(double steps, ProgramProto& program) {
     if (step < 0 || program.values(instruction.outputs(0)).path() != "loss.divide.grad") continue;
     ScalarInserter scalars(i, &program);
     const int32_t done = scalars.Insert("cast", "loops", {step});
-    const int32_t left = scalars.Insert("subtract", "highway", {done, scalars.Fill(steps)});
+    const int32_t left = scalars.Insert("subtract", "highway", {done, scalars.InsertFill(steps)});
     const int32_t square = scalars.Insert("multiply", "highway", {left, left});
-    const int32_t other = scalars.Insert("minimum", "highway", {square, scalars.Fill(1)});
-    const int32_t factor = scalars.Insert("subtract", "highway", {scalars.Fill(2), other});
+    const int32_t other = scalars.Insert("minimum", "highway", {square, scalars.InsertFill(1)});
+    const int32_t factor = scalars.Insert("subtract", "highway", {scalars.InsertFill(2), other});
     scalars.Replace(instruction.outputs(0), factor);
     return;
   }
@@ -122,11 +125,12 @@ void ReduceToMaximum(ProgramProto& program) {
   }
 }
 
+// Drops the reductions of all gradients, or that of one small parameter.
 void DropReductions(bool all, ProgramProto& program) {
   for (Instruction& instruction : *program.mutable_instructions()) {
     if (!ReducesGradient(instruction, program)) continue;
-    const int32_t of = program.values(instruction.inputs(0)).gradient_of();
-    if (all || program.values(of).path() == kSmall) CopyInstead(instruction);
+    const int32_t parameter = program.values(instruction.inputs(0)).gradient_of();
+    if (all || program.values(parameter).path() == kSmall) CopyInstead(instruction);
   }
 }
 
