@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig
   return graphs;
 }
 
-Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs) {
+Plan PlanOfConfig(const RunConfig& config, absl::Span<const Graph> graphs) {
   Plan plan;
   plan.set_format(kPlanFormat);
   Stage& stage = *plan.add_stages();

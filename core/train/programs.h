@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig
 
 // Returns the open Plan of a configuration. It sets the micro-batches of train and evaluate, the
 // recomputed blocks of train, and the precision of all Graphs.
-Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs);
+Plan PlanOfConfig(const RunConfig& config, absl::Span<const Graph> graphs);
 
 }  // namespace tessera
 

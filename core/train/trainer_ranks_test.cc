@@ -77,7 +77,7 @@ struct RankRun {
     auto run = std::make_unique<RankRun>();
     const RunConfig config = BigramConfig();
     ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(run->model, config, RunGraphs::kAll));
-    if (plan.stages_size() == 0) plan = MakePlan(config, graphs);
+    if (plan.stages_size() == 0) plan = PlanOfConfig(config, graphs);
     ASSIGN_OR_RETURN(CompiledRun compiled,
                      CompileTogether(std::move(graphs), plan, *run->backend, ranks));
     ASSIGN_OR_RETURN(run->engine, MakeRankEngine(std::move(compiled), run->backend.get(), ranks));

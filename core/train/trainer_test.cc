@@ -54,7 +54,7 @@ struct TestRun {
       : model(its_model) {
     auto graphs = RecordRun(model, config, parts);
     EXPECT_TRUE(graphs.ok()) << graphs.status();
-    const Plan plan = MakePlan(config, *graphs);
+    const Plan plan = PlanOfConfig(config, *graphs);
     auto compiled = CompileRun(*std::move(graphs), plan, *backend);
     EXPECT_TRUE(compiled.ok()) << compiled.status();
     auto created = Engine::Create(*std::move(compiled), backend.get());
@@ -360,7 +360,7 @@ TEST(TrainerTest, ThePlanRecomputesEveryBlock) {
   { Scope scope(&graph, "blocks.0", Scope::kBlock); }
   { Scope scope(&graph, "blocks.1", Scope::kBlock); }
   const std::vector<Graph> graphs = {graph, Graph(kGenerate)};
-  const Plan plan = MakePlan(config, graphs);
+  const Plan plan = PlanOfConfig(config, graphs);
   ASSERT_EQ(plan.stages(0).parts_size(), 2);
   EXPECT_EQ(plan.stages(0).parts(0).recompute_size(), 2);
   EXPECT_EQ(plan.stages(0).parts(0).recompute(1), "blocks.1");

@@ -33,9 +33,8 @@ void EndScope(int64_t max_bytes, Division& division, std::vector<FlatGroup>& gro
 
 }  // namespace
 
-std::vector<FlatGroup> DivideIntoGroups(
-    const ModelInfo& model, const std::function<std::string(const ParameterInfo&)>& scope_of,
-    int64_t max_bytes) {
+std::vector<FlatGroup> DivideIntoGroups(const ModelInfo& model, absl::string_view pattern,
+                                        int64_t max_bytes) {
   using Kind = std::pair<bool, int>;  // trainable, dtype
   std::map<Kind, Division> divisions;
   std::map<Kind, FlatGroup> roots;
@@ -43,7 +42,8 @@ std::vector<FlatGroup> DivideIntoGroups(
   for (const ParameterInfo& parameter : model.parameters) {
     const Kind kind = {parameter.trainable, parameter.type.dtype()};
     const FlatGroup single = {{parameter.path}, parameter.bytes, false};
-    const std::string scope = scope_of(parameter);
+    const std::string scope =
+        pattern.empty() ? model.BlockOf(parameter) : ScopeThatMatches(pattern, parameter.path);
     if (scope.empty()) {
       AppendParameters(single, roots[kind]);
       continue;

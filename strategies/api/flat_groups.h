@@ -3,10 +3,10 @@
 #define TESSERA_STRATEGIES_API_FLAT_GROUPS_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "strategies/api/model_info.h"
 
 namespace tessera::strategy {
@@ -19,12 +19,12 @@ struct FlatGroup {
   bool root = false;  // they lie in no scope
 };
 
-// Divides all parameters into groups by the scopes that `scope_of` returns: first one for each
-// scope, then the roots, of the parameters whose scope is "". A group also gets the scopes that
-// follow it in the model, while it has at most `max_bytes`. Thread safety: a pure function.
-std::vector<FlatGroup> DivideIntoGroups(
-    const ModelInfo& model, const std::function<std::string(const ParameterInfo&)>& scope_of,
-    int64_t max_bytes = 0);
+// Divides all parameters into groups: first one for each scope, then the roots, of the parameters
+// that lie in none. Scopes are the model's blocks, or those that `pattern` names, if it is not ""
+// (see ScopeThatMatches). A group also gets the scopes that follow it in the model, while it has at
+// most `max_bytes`. Thread safety: a pure function.
+std::vector<FlatGroup> DivideIntoGroups(const ModelInfo& model, absl::string_view pattern = "",
+                                        int64_t max_bytes = 0);
 
 }  // namespace tessera::strategy
 

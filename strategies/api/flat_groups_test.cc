@@ -33,8 +33,7 @@ ModelInfo SmallModel() {
 }
 
 std::vector<FlatGroup> DivideByBlocks(const ModelInfo& model, int64_t max_bytes = 0) {
-  const auto block = [&model](const ParameterInfo& each) { return model.BlockOf(each); };
-  return DivideIntoGroups(model, block, max_bytes);
+  return DivideIntoGroups(model, /*pattern=*/"", max_bytes);
 }
 
 using Paths = std::vector<std::vector<std::string>>;
@@ -69,10 +68,7 @@ TEST(FlatGroupsTest, BlocksAreJoinedUpToASize) {
 }
 
 TEST(FlatGroupsTest, ScopesThatAPatternMatches) {
-  const auto scope = [](const ParameterInfo& each) {
-    return ScopeThatMatches("b.*.mlp|embed", each.path);
-  };
-  EXPECT_EQ(PathsOf(DivideIntoGroups(SmallModel(), scope)),
+  EXPECT_EQ(PathsOf(DivideIntoGroups(SmallModel(), "b.*.mlp|embed")),
             (Paths{{"embed"},
                    {"b.0.mlp.w"},
                    {"b.1.mlp.w"},

@@ -34,7 +34,7 @@ std::optional<int64_t> LastNumber(absl::string_view text) {
 
 }  // namespace
 
-Plan StrategyPlanner::Settings() const { return MakePlan(run_.config, run_.graphs); }
+Plan StrategyPlanner::Settings() const { return PlanOfConfig(run_.config, run_.graphs); }
 
 absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backend,
                                                  int64_t memory_limit) const {

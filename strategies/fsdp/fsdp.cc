@@ -31,10 +31,7 @@ absl::StatusOr<std::vector<FlatGroup>> UnitsOf(const Request& request, const Mod
     return absl::InvalidArgumentError(
         "units=size and unit=... belong together, such as units=size,unit=100MiB");
   }
-  const auto scope_of = [&](const ParameterInfo& parameter) {
-    return pattern.empty() ? model.BlockOf(parameter) : ScopeThatMatches(pattern, parameter.path);
-  };
-  std::vector<FlatGroup> groups = DivideIntoGroups(model, scope_of, max_bytes);
+  std::vector<FlatGroup> groups = DivideIntoGroups(model, pattern, max_bytes);
   if (pattern.empty() || (!groups.empty() && !groups.front().root)) return groups;
   return absl::InvalidArgumentError(
       absl::StrCat("pattern '", pattern, "' matches no scope of the model's parameters, such as '",
@@ -137,39 +134,6 @@ class Fsdp : public Strategy {
   }
 };
 
-std::vector<Option> Options() {
-  return {
-      {"shard", "full|gradients|optimizer|none", "full",
-       "what is split; gradients: parameters stay gathered from forward to backward; optimizer: "
-       "parameters stay full, only optimizer state is split (ZeRO-1)"},
-      {"reshard", "text", "yes",
-       "whether a unit is freed after forward and gathered again for backward; a number: so many "
-       "ranks keep it among them"},
-      {"reshard_root", "bool", "no", "the same for the parameters that lie in no block"},
-      {"dtype", "f32|bf16", "f32",
-       "in which parameters are gathered and used; what is stored stays f32"},
-      {"reduce", "f32|bf16|f16", "f32", "the dtype in which gradients are reduced"},
-      {"accumulate", "shards|full", "shards",
-       "micro-batches: gradients are reduced after each and added up in shards, or added up in "
-       "full and reduced once"},
-      {"block", "text", "",
-       "where a rank's part of a parameter may end: row, or a multiple of so many elements"},
-      {"replicas", "int 1..2147483647", "1",
-       "hybrid sharding: so many replicas, each split over the ranks of its own"},
-      {"units", "block|size|pattern", "block", "what is gathered at a time"},
-      {"unit", "bytes", "0",
-       "with units=size: blocks are joined while a unit has at most so many bytes; a larger block "
-       "is a unit by itself"},
-      {"pattern", "text", "", "with units=pattern: scopes, each a unit: blocks.*.mlp"},
-      {"prefetch", "int 0..2147483647", "1",
-       "how many units before its use a unit is gathered; 0: none"},
-      {"in_flight", "int 0..2147483647", "2",
-       "how many gathered units are in memory at most; 0: no bound"},
-      {"offload", "none|optimizer|parameters|all", "none",
-       "what waits in host memory while it is not used; all: gradients too"},
-  };
-}
-
 }  // namespace
 
 TESSERA_STRATEGY(
@@ -179,7 +143,42 @@ TESSERA_STRATEGY(
         .version = "1.0",
         .summary =
             "fully sharded: parameters, gradients and optimizer state are split over the ranks",
-        .options = Options(),
+        .options =
+            {
+                {"shard", "full|gradients|optimizer|none", "full",
+                 "what is split; gradients: parameters stay gathered from forward to backward; "
+                 "optimizer: "
+                 "parameters stay full, only optimizer state is split (ZeRO-1)"},
+                {"reshard", "text", "yes",
+                 "whether a unit is freed after forward and gathered again for backward; a number: "
+                 "so many "
+                 "ranks keep it among them"},
+                {"reshard_root", "bool", "no", "the same for the parameters that lie in no block"},
+                {"dtype", "f32|bf16", "f32",
+                 "in which parameters are gathered and used; what is stored stays f32"},
+                {"reduce", "f32|bf16|f16", "f32", "the dtype in which gradients are reduced"},
+                {"accumulate", "shards|full", "shards",
+                 "micro-batches: gradients are reduced after each and added up in shards, or added "
+                 "up in "
+                 "full and reduced once"},
+                {"block", "text", "",
+                 "where a rank's part of a parameter may end: row, or a multiple of so many "
+                 "elements"},
+                {"replicas", "int 1..2147483647", "1",
+                 "hybrid sharding: so many replicas, each split over the ranks of its own"},
+                {"units", "block|size|pattern", "block", "what is gathered at a time"},
+                {"unit", "bytes", "0",
+                 "with units=size: blocks are joined while a unit has at most so many bytes; a "
+                 "larger block "
+                 "is a unit by itself"},
+                {"pattern", "text", "", "with units=pattern: scopes, each a unit: blocks.*.mlp"},
+                {"prefetch", "int 0..2147483647", "1",
+                 "how many units before its use a unit is gathered; 0: none"},
+                {"in_flight", "int 0..2147483647", "2",
+                 "how many gathered units are in memory at most; 0: no bound"},
+                {"offload", "none|optimizer|parameters|all", "none",
+                 "what waits in host memory while it is not used; all: gradients too"},
+            },
     });
 
 }  // namespace tessera::strategy

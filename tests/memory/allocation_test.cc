@@ -109,7 +109,7 @@ TEST_F(Allocation, AStepAllocatesNothing) {
   ASSERT_TRUE(backend.ok());
   auto graphs = RecordRun(**model, config, RunGraphs::kAll);
   ASSERT_TRUE(graphs.ok()) << graphs.status();
-  const Plan plan = MakePlan(config, *graphs);
+  const Plan plan = PlanOfConfig(config, *graphs);
   auto run = CompileRun(*std::move(graphs), plan, **backend);
   ASSERT_TRUE(run.ok()) << run.status();
   auto engine = Engine::Create(*std::move(run), backend->get());

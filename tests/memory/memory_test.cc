@@ -102,7 +102,7 @@ Started Start(const Case& c) {
   const RunConfig config = ConfigOf(c);
   auto graphs = RecordRun(*run.model, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
-  const Plan plan = MakePlan(config, *graphs);
+  const Plan plan = PlanOfConfig(config, *graphs);
   auto compiled = CompileRun(*std::move(graphs), plan, *run.backend);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   auto engine = Engine::Create(*std::move(compiled), run.backend.get());

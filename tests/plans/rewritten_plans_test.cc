@@ -113,7 +113,7 @@ LaidOut Prepare(const Setting& setting) {
   LaidOut out;
   out.graphs = RecordRun(*MakeModel(setting.model), config, RunGraphs::kAll).value();
   Plan open = ReadPlanFile(setting.file);
-  *open.mutable_stages(0)->mutable_parts() = MakePlan(config, out.graphs).stages(0).parts();
+  *open.mutable_stages(0)->mutable_parts() = PlanOfConfig(config, out.graphs).stages(0).parts();
   out.plan = Completed(open, out.graphs, setting.ranks);
   const Stage& stage = out.plan.stages(0);
   out.mesh = Mesh::ForRanks(AxesFromProto(stage.mesh()), setting.ranks).value();
@@ -326,7 +326,7 @@ TEST(RewrittenGraphTest, AGraphOfManyMicroBatchesIsLaidOutInTime) {
   const std::vector<Graph> graphs = RecordRun(**CreateGpt(model), config, RunGraphs::kAll).value();
   Plan open = ReadPlanFile(kDataTensorParallel);
   open.mutable_stages(0)->mutable_mesh(0)->set_size(8);
-  *open.mutable_stages(0)->mutable_parts() = MakePlan(config, graphs).stages(0).parts();
+  *open.mutable_stages(0)->mutable_parts() = PlanOfConfig(config, graphs).stages(0).parts();
   const Plan plan = Completed(open, graphs, 64);
   const Mesh mesh = Mesh::ForRanks(AxesFromProto(plan.stages(0).mesh()), 64).value();
   const absl::Time start = absl::Now();

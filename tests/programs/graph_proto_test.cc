@@ -42,7 +42,7 @@ std::vector<Graph> GraphsOf(const std::string& model) {
   config.mutable_optimizer()->set_kind("adamw");
   config.mutable_optimizer()->set_clip_norm(1);
   std::vector<Graph> graphs = RecordRun(*MakeModel(model), config, RunGraphs::kAll).value();
-  const Plan plan = MakePlan(config, graphs);
+  const Plan plan = PlanOfConfig(config, graphs);
   const size_t recorded = graphs.size();
   for (Graph& sliced : SlicedGraphs(graphs)) graphs.push_back(std::move(sliced));
   for (size_t i = 0; i < recorded; ++i) {

@@ -39,7 +39,7 @@ CompiledRun Compile(const std::string& model, const Backend& backend, int64_t mi
   const std::unique_ptr<Model> made = MakeModel(model);
   auto graphs = RecordRun(*made, config, RunGraphs::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
-  Plan plan = MakePlan(config, *graphs);
+  Plan plan = PlanOfConfig(config, *graphs);
   if (micro_batches > 1) {
     SliceChoice& slice = *plan.mutable_stages(0)->add_slice();
     slice.set_path("head.weight|wte.weight");

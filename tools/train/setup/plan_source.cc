@@ -178,26 +178,24 @@ absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunCon
   return absl::OkStatus();
 }
 
-absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan>& file,
-                               const Checkpoint* checkpoint, const RunConfig& config,
-                               absl::Span<const Graph> graphs, int ranks,
-                               std::vector<std::string>* notes) {
-  const Plan default_plan = MakePlan(config, graphs);
+absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const Plan& settings,
+                               const std::optional<Plan>& open, const Checkpoint* checkpoint,
+                               int ranks, std::vector<std::string>* notes) {
   Plan saved;
   if (checkpoint != nullptr) {
     ASSIGN_OR_RETURN(saved, ReadPlan(*checkpoint));
   }
-  if (file.has_value()) {
-    Plan plan = *file;
-    for (const PlanPart& part : default_plan.stages(0).parts()) {
+  if (open.has_value()) {
+    Plan plan = *open;
+    for (const PlanPart& part : settings.stages(0).parts()) {
       RETURN_IF_ERROR(CheckRecomputation(part, line, &plan));
     }
-    FillInSettings(default_plan, plan);
+    FillInSettings(settings, plan);
     if (plan.kernels().choices_size() == 0) *plan.mutable_kernels() = saved.kernels();
     return plan;
   }
   if (HasMesh(saved)) {
-    if (MeshOfPlan(saved, ranks).ok()) return ResumedPlan(std::move(saved), line, default_plan);
+    if (MeshOfPlan(saved, ranks).ok()) return ResumedPlan(std::move(saved), line, settings);
     if (ranks > 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the checkpoint's Plan is for a mesh of another size, and this job has ", ranks,
@@ -207,7 +205,7 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
   } else if (ranks > 1) {
     return NeedsPlan(ranks);
   }
-  Plan plan = default_plan;
+  Plan plan = settings;
   // A resumed run keeps its kernels and slices; with others its results would have different bits.
   *plan.mutable_kernels() = saved.kernels();
   if (saved.stages_size() > 0 && !HasMesh(saved)) {

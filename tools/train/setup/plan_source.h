@@ -32,14 +32,13 @@ absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks&
 // InvalidArgument if a flag of the same command line contradicts them.
 absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunConfig* config);
 
-// Returns the Plan of a run of `ranks` ranks: `file` (of --plan, or a strategy's) if there is one,
-// else that of `checkpoint` if there is one, else the default one of one process. Settings of the
-// configuration fill in the settings that it leaves open. A note says so if the checkpoint's Plan
-// is not used. InvalidArgument if there is none for that many ranks.
-absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan>& file,
-                               const Checkpoint* checkpoint, const RunConfig& config,
-                               absl::Span<const Graph> graphs, int ranks,
-                               std::vector<std::string>* notes);
+// Returns the Plan of a run of `ranks` ranks: `open` (of --plan, or a strategy's) if there is one,
+// else that of `checkpoint` if there is one, else `settings`, which one process needs only.
+// `settings` (PlanOfConfig) fills in what the Plan leaves open. A note says so if the checkpoint's
+// Plan is not used. InvalidArgument if there is none for that many ranks.
+absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const Plan& settings,
+                               const std::optional<Plan>& open, const Checkpoint* checkpoint,
+                               int ranks, std::vector<std::string>* notes);
 
 }  // namespace tessera
 

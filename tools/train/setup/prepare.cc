@@ -98,6 +98,7 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
   planned.graphs = std::make_shared<const Graphs>(std::move(graphs));
   const Checkpoint* const checkpoint = configured.checkpoint.get();
   const int ranks = configured.ranks.size;
+  const Plan settings = PlanOfConfig(config, *planned.graphs);
   std::optional<Plan> open = configured.plan;
   ASSIGN_OR_RETURN(const std::string strategy, StrategyOfRun(line, checkpoint, ranks));
   if (!strategy.empty()) {
@@ -106,6 +107,7 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
     ASSIGN_OR_RETURN(planned.strategy,
                      StrategySession::Open(std::move(plugin), line,
                                            {.config = config,
+                                            .settings = settings,
                                             .graphs = planned.graphs,
                                             .catalogue = configured.backend.get(),
                                             .ranks = ranks,
@@ -118,8 +120,7 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
     notes->insert(notes->end(), made.notes.begin(), made.notes.end());
     open = std::move(made.plan);
   }
-  absl::StatusOr<Plan> completed =
-      PlanOfRun(line, open, checkpoint, config, *planned.graphs, ranks, notes);
+  absl::StatusOr<Plan> completed = PlanOfRun(line, settings, open, checkpoint, ranks, notes);
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, completed.status()));
   planned.plan = *std::move(completed);
   if (!strategy.empty() && ListsPluginPasses(planned.plan)) {

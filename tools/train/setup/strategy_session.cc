@@ -25,19 +25,18 @@ using Clock = std::chrono::steady_clock;
 // The shortest time between lines of progress.
 constexpr std::chrono::seconds kBetweenLines{1};
 
-// Returns the request for a Plan that is passed to the plugin. `settings` is the open Plan of the
-// run's configuration.
-strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options,
-                                const Plan& settings) {
+// Returns the request for a Plan that is passed to the plugin.
+strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options) {
   strategy::PlanRequest request;
   request.set_ranks(run.ranks);
   SetOptions(options, request);
   *request.mutable_cluster() = run.priced.cluster;
   request.set_memory_limit_bytes(MemoryLimit(run.config));
-  if (settings.stages(0).has_precision()) {
-    *request.mutable_precision() = settings.stages(0).precision();
+  const Stage& settings = run.settings.stages(0);
+  if (settings.has_precision()) {
+    *request.mutable_precision() = settings.precision();
   }
-  for (const PlanPart& part : settings.stages(0).parts()) {
+  for (const PlanPart& part : settings.parts()) {
     if (part.graph() != kTrain) continue;
     request.set_micro_batches(part.micro_batches());
     *request.mutable_recompute() = part.recompute();
@@ -68,11 +67,10 @@ absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, std::vector<std
 absl::StatusOr<StrategySession> StrategySession::Open(Plugin plugin, const CommandLine& line,
                                                       const StrategyRun& run) {
   ASSIGN_OR_RETURN(const OptionValues values, ReadOptions(plugin, line.strategy_options));
-  const Plan settings = tessera::MakePlan(run.config, *run.graphs);
-  strategy::PlanRequest request = RequestOf(run, values, settings);
+  strategy::PlanRequest request = RequestOf(run, values);
   auto context = std::make_shared<const PlanningContext>(
       run.graphs,
-      PlanningFor{run.catalogue, run.ranks, run.priced.cluster, run.priced.site, settings});
+      PlanningFor{run.catalogue, run.ranks, run.priced.cluster, run.priced.site, run.settings});
   PluginCallOptions options = LimitsOfCalls(line);
   options.record = [config = run.config, record = run.record](int64_t batch, int64_t sequence) {
     RunConfig other = config;

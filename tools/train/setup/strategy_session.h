@@ -35,6 +35,7 @@ absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, std::vector<std
 // The inputs for planning a run by a strategy.
 struct StrategyRun {
   RunConfig config;
+  Plan settings;  // PlanOfConfig
   std::shared_ptr<const std::vector<Graph>> graphs;
   const KernelCatalogue* catalogue = nullptr;
   int ranks = 1;
