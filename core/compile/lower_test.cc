@@ -1,11 +1,10 @@
 // Lowering, buffers and the verifier, on Graphs small enough to read.
-#include "core/program/lower/lower.h"
-
 #include "core/compile/compile.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/program/memory/assign_buffers.h"
 #include "core/program/memory/memory_plan.h"
+#include "core/program/testing/lower_on_one_rank.h"
 #include "core/program/verify/verify.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -287,7 +286,7 @@ class BucketTest : public LowerTest {
     graph_.SetOutput("y", Multiply(a, b));
     graph_.SetOutput("z", Negate(a));
     KernelChooser chooser(backend_.get(), {});
-    auto program = Lower(graph_, chooser);
+    auto program = LowerOnOneRank(graph_, chooser);
     ASSERT_TRUE(program.ok()) << program.status();
     program_ = *std::move(program);
     a_ = program_.instructions[InstructionId(0)].outputs[0];

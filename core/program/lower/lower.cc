@@ -61,16 +61,15 @@ Table<ValueId, OpId> AssembliesOfSlices(const Graph& graph) {
 // Lowers one Graph: emits the instructions of its needed ops in order.
 class Lowering {
  public:
-  // `finder` may be null on one rank.
-  Lowering(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage, Mesh mesh,
-           RedistributionFinder* finder, KernelChooser& chooser)
+  Lowering(const Graph& graph, const MeshDecisions& mesh, KernelChooser& chooser)
       : graph_(graph),
-        on_mesh_(mesh.num_axes() > 0),
+        on_mesh_(mesh.finder.mesh().num_axes() > 0),
         needed_(NeededOps(graph)),
         assembly_of_(AssembliesOfSlices(graph)),
-        builder_(graph.name(), std::move(mesh), &chooser),
-        values_(graph, std::move(layouts), storage, needed_, finder, chooser.catalogue(),
-                &builder_) {}
+        builder_(graph.name(), mesh.finder.mesh(), &chooser),
+        values_(graph,
+                ValueLayouts(graph, mesh.finder.mesh(), mesh.layouts, mesh.decisions, mesh.storage),
+                mesh.storage, needed_, mesh.finder, chooser.catalogue(), &builder_) {}
 
   absl::StatusOr<Program> Run() {
     builder_.Reserve(graph_.ops().size(), graph_.values().size());
@@ -231,18 +230,10 @@ class Lowering {
 
 }  // namespace
 
-absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser) {
-  if (!graph.status().ok()) return graph.status();
-  return Lowering(graph, ValueLayouts(graph), FlatStorage(), Mesh(), nullptr, chooser).Run();
-}
-
 absl::StatusOr<Program> Lower(const Graph& graph, const MeshDecisions& mesh,
                               KernelChooser& chooser) {
   if (!graph.status().ok()) return graph.status();
-  ValueLayouts layouts(graph, mesh.finder.mesh(), mesh.layouts, mesh.decisions, mesh.storage);
-  return Lowering(graph, std::move(layouts), mesh.storage, mesh.finder.mesh(), &mesh.finder,
-                  chooser)
-      .Run();
+  return Lowering(graph, mesh, chooser).Run();
 }
 
 }  // namespace tessera

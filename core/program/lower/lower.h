@@ -23,15 +23,13 @@ struct MeshDecisions {
   RedistributionFinder& finder;      // on the mesh
 };
 
-// Lowers a Graph for one rank without a mesh. Operators that neither an output nor an updated state
-// needs are left out. Instructions are in the Graph's order.
-absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser);
-
-// Lowers a Graph for the ranks of a mesh: values have their local shapes. A value that is made in
-// one layout and read in another is redistributed. A partial value is redistributed at once, so
-// that its reduction runs beside the following instructions; any other value, before its first
-// reader. Readers of one layout share the result. Readers of a parameter share it only within one
-// phase, so that it need not be kept until the backward pass. Outputs are completed on all ranks.
+// Lowers a Graph for the ranks of a mesh: values have their local shapes. Operators that neither an
+// output nor an updated state needs are left out. Instructions are in the Graph's order. A value
+// that is made in one layout and read in another is redistributed. A partial value is redistributed
+// at once, so that its reduction runs beside the following instructions; any other value, before
+// its first reader. Readers of one layout share the result. Readers of a parameter share it only
+// within one phase, so that it need not be kept until the backward pass. Outputs are completed on
+// all ranks.
 //
 // If a flat group is gathered after its update, the gather comes right behind the update of the
 // group's last member. The gathered parameters are copied into their states when the next group is

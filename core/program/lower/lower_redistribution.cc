@@ -51,7 +51,7 @@ Redistributor::Parts::Parts(const Shape& full, int dim, int64_t part, int ranks)
 absl::StatusOr<double> Redistributor::Seconds(ProgramValueId id, const PartRule& tensor,
                                               const MeshLayout& from, const MeshLayout& to) {
   const DType dtype = builder_.value(id).type.dtype;
-  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
+  ASSIGN_OR_RETURN(const Redistribution* found, finder_.Find(from, to, {dtype, tensor.extent}));
   return found->seconds;
 }
 
@@ -61,8 +61,8 @@ absl::StatusOr<ProgramValueId> Redistributor::Redistribute(ProgramValueId id,
                                                            const MeshLayout& to,
                                                            absl::string_view stream) {
   const DType dtype = builder_.value(id).type.dtype;
-  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
-  const Mesh& mesh = finder_->mesh();
+  ASSIGN_OR_RETURN(const Redistribution* found, finder_.Find(from, to, {dtype, tensor.extent}));
+  const Mesh& mesh = finder_.mesh();
   for (const RedistributionStep& step : found->steps) {
     ASSIGN_OR_RETURN(id, EmitStep({step, tensor, stream, mesh.axis(step.axis).size,
                                    LocalShape(step.to, tensor.extent, mesh),
@@ -92,7 +92,7 @@ absl::StatusOr<ProgramValueId> Redistributor::EmitStep(const Step& step, Program
     case Kind::kZeroElsewhere:
       return ZeroElsewhere(step, id);
   }
-  TESSERA_CHECK(false) << step.step.ToString(finder_->mesh());
+  TESSERA_CHECK(false) << step.step.ToString(finder_.mesh());
 }
 
 CollectiveRequest Redistributor::RequestOf(const Step& step, CollectiveOperation operation,
@@ -101,7 +101,7 @@ CollectiveRequest Redistributor::RequestOf(const Step& step, CollectiveOperation
   request.operation = operation;
   request.elements = elements;
   request.dtype = builder_.value(id).type.dtype;
-  request.mesh_axes = {finder_->mesh().axis(step.step.axis).name};
+  request.mesh_axes = {finder_.mesh().axis(step.step.axis).name};
   return request;
 }
 

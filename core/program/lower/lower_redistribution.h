@@ -18,8 +18,7 @@ namespace tessera {
 // outlive it.
 class Redistributor {
  public:
-  // The finder may be null if nothing is ever redistributed.
-  Redistributor(ProgramBuilder* builder, RedistributionFinder* finder)
+  Redistributor(ProgramBuilder* builder, RedistributionFinder& finder)
       : builder_(*builder), finder_(finder) {}
 
   // Adds the instructions that bring the value `id` from layout `from` to layout `to`, and returns
@@ -84,7 +83,7 @@ class Redistributor {
                               ProgramValueId id) const;
 
   ProgramBuilder& builder_;
-  RedistributionFinder* const finder_;
+  RedistributionFinder& finder_;
 };
 
 }  // namespace tessera

@@ -26,7 +26,7 @@ bool IsSameRegion(const SharedRegion& a, const SharedRegion& b) {
 }  // namespace
 
 LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
-                             const Table<OpId, bool>& needed, RedistributionFinder* finder,
+                             const Table<OpId, bool>& needed, RedistributionFinder& finder,
                              const KernelCatalogue& catalogue, ProgramBuilder* builder)
     : graph_(graph),
       layouts_(std::move(layouts)),
@@ -67,7 +67,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
     results_.insert(state.updated);
     if (state.updated != state.input) updated_.insert(state.updated);
   }
-  if (finder != nullptr) ListReads(needed);
+  ListReads(needed);
 }
 
 void LoweredValues::ListReads(const Table<OpId, bool>& needed) {

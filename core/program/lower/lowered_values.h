@@ -35,9 +35,9 @@ struct LocalOp {
 // it.
 class LoweredValues {
  public:
-  // `needed[op]` says whether an op is lowered. The finder may be null if there is no mesh.
+  // `needed[op]` says whether an op is lowered.
   LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
-                const Table<OpId, bool>& needed, RedistributionFinder* finder,
+                const Table<OpId, bool>& needed, RedistributionFinder& finder,
                 const KernelCatalogue& catalogue, ProgramBuilder* builder);
 
   const ValueLayouts& layouts() const { return layouts_; }

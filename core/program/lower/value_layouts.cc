@@ -6,20 +6,9 @@
 
 namespace tessera {
 
-ValueLayouts::ValueLayouts(const Graph& graph) : graph_(graph) {
-  FindOrAdd(MeshLayout(0));
-  made_.assign(graph.values().size(), kBroadcast);
-  stored_.assign(graph.states().size(), kBroadcast);
-  first_read_ = {0};
-  for (const Op& op : graph.ops()) {
-    first_read_.push_back(first_read_.back() + op.inputs.size());
-  }
-  read_.assign(first_read_.back(), kBroadcast);
-}
-
 ValueLayouts::ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
                            const LayoutDecisions& decisions, const FlatStorage& storage)
-    : graph_(graph), mesh_(mesh), storage_(&storage) {
+    : graph_(graph), mesh_(mesh), storage_(storage) {
   FindOrAdd(MeshLayout(mesh.num_axes()));
   made_.assign(graph.values().size(), kBroadcast);
   if (storage.num_groups() > 0) FindPositions(layouts);
@@ -41,7 +30,7 @@ void ValueLayouts::ReadStores(const GraphLayouts& layouts, const LayoutDecisions
   for (const State& state : graph_.states()) {
     const auto stored = decisions.stored.find(state.path);
     const bool flat = stored != decisions.stored.end() && stored->second.flat() &&
-                      storage_->Find(state.path) != nullptr;
+                      storage_.Find(state.path) != nullptr;
     stored_.push_back(FindOrAdd(layout_of(state.path), flat));
     if (state.input != kNone) made_[state.input] = stored_.back();
   }
@@ -50,7 +39,7 @@ void ValueLayouts::ReadStores(const GraphLayouts& layouts, const LayoutDecisions
 void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
   positions_.assign(graph_.values().size(), nullptr);
   for (const State& state : graph_.states()) {
-    const FlatPosition* const position = storage_->Find(state.path);
+    const FlatPosition* const position = storage_.Find(state.path);
     if (state.input != kNone) positions_[state.input] = position;
     positions_[state.updated] = position;
   }
@@ -74,7 +63,7 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
         }
         continue;
       }
-      const AxisUse& use = layouts.ops[id][storage_->axes(positions_[input]->group)[0]];
+      const AxisUse& use = layouts.ops[id][storage_.axes(positions_[input]->group)[0]];
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         // A partial output is not a member of the group: it was reduced from one.
         if (use.signature.outputs[i].partial()) continue;
@@ -87,7 +76,7 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
 bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const {
   const FlatPosition* const position = PositionOf(value);
   if (position == nullptr) return false;
-  return absl::c_all_of(storage_->axes(position->group),
+  return absl::c_all_of(storage_.axes(position->group),
                         [&](int axis) { return uses[axis].kind == AxisUse::Kind::kFlat; });
 }
 
@@ -98,7 +87,7 @@ LayoutId ValueLayouts::FindOrAddOperand(ValueId value, absl::Span<const AxisUse>
   // the member.
   const bool flat = UsedFlat(value, uses);
   MeshLayout layout(mesh_.num_axes());
-  if (flat) layout = storage_->MemberLayout(PositionOf(value)->group, PositionOf(value)->member);
+  if (flat) layout = storage_.MemberLayout(PositionOf(value)->group, PositionOf(value)->member);
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
     const AxisLayout& used = layout_of(uses[axis].signature);
     if (used != layout.axis(axis)) layout = layout.With(axis, used);
@@ -138,7 +127,7 @@ Shape ValueLayouts::LocalShapeOf(ValueId value, LayoutId layout) const {
   if (layout == kBroadcast) return global;
   if (!flat(layout)) return LocalShape(layouts_[layout].layout, global, mesh_);
   const FlatPosition& position = *PositionOf(value);
-  return {FlatRule{storage_->group(position.group), {}, position.member}.LocalElements()};
+  return {FlatRule{storage_.group(position.group), {}, position.member}.LocalElements()};
 }
 
 }  // namespace tessera

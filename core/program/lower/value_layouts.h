@@ -42,8 +42,6 @@ class ValueLayouts {
  public:
   static constexpr LayoutId kBroadcast{0};
 
-  // All values are B, on one rank without a mesh.
-  explicit ValueLayouts(const Graph& graph);
   ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
                const LayoutDecisions& decisions, const FlatStorage& storage);
 
@@ -86,7 +84,7 @@ class ValueLayouts {
 
   const Graph& graph_;
   const Mesh mesh_;
-  const FlatStorage* storage_ = nullptr;
+  const FlatStorage& storage_;
   Table<LayoutId, ValueLayout> layouts_;
   absl::flat_hash_map<ValueLayout, LayoutId> ids_;
   Table<ValueId, LayoutId> made_;

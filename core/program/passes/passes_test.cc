@@ -5,8 +5,8 @@
 #include "absl/strings/str_join.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/ops/ops.h"
-#include "core/program/lower/lower.h"
 #include "core/program/passes/pass.h"
+#include "core/program/testing/lower_on_one_rank.h"
 #include "gtest/gtest.h"
 
 namespace tessera {
@@ -36,7 +36,7 @@ std::string Lines(const Program& program) {
 class PassesTest : public ::testing::Test {
  protected:
   Program Lowered() {
-    auto program = Lower(graph_, chooser_);
+    auto program = LowerOnOneRank(graph_, chooser_);
     EXPECT_TRUE(program.ok()) << program.status();
     return *std::move(program);
   }

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/program/kernels/kernel_chooser.h"
-#include "core/program/lower/lower.h"
 #include "core/program/memory/assign_buffers.h"
 #include "core/program/memory/memory_plan.h"
+#include "core/program/testing/lower_on_one_rank.h"
 #include "core/program/verify/verify.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
@@ -21,7 +21,7 @@ class TestProgram {
  public:
   TestProgram(const Graph& graph, const KernelCatalogue& catalogue)
       : chooser_(&catalogue, KernelChoices()) {
-    absl::StatusOr<Program> lowered = Lower(graph, chooser_);
+    absl::StatusOr<Program> lowered = LowerOnOneRank(graph, chooser_);
     TESSERA_CHECK(lowered.ok()) << lowered.status();
     program = *std::move(lowered);
   }
