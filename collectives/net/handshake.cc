@@ -97,12 +97,13 @@ absl::StatusOr<bool> ReceiveUpTo(int fd, size_t bytes, std::string* buffer) {
   return true;
 }
 
-// Sends a message of the handshake. A socket on which nothing was sent accepts it at once.
-absl::Status SendAll(int fd, absl::string_view bytes) {
+// Sends a message of the handshake. Its few messages fit into the buffer of a new socket.
+absl::Status SendAtOnce(int fd, absl::string_view bytes) {
   const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat("the connection was closed: ", sent < 0 ? std::strerror(errno) : "no room"));
+      sent < 0 ? absl::StrCat("the connection was closed: ", std::strerror(errno))
+               : "the connection takes no message");
 }
 
 absl::Status OtherVersion(int version) {
@@ -157,7 +158,7 @@ std::string NonceOfHello(absl::string_view hello) {
 AcceptorHandshake::AcceptorHandshake(FileDescriptor socket)
     : socket_(std::move(socket)), nonce_(RandomBytes(kNonceBytes)) {
   // Advance would return the same error.
-  SendAll(fd(), MakeChallenge(kProtocolVersion, nonce_)).IgnoreError();
+  SendAtOnce(fd(), MakeChallenge(kProtocolVersion, nonce_)).IgnoreError();
 }
 
 absl::StatusOr<std::optional<RankClaim>> AcceptorHandshake::Advance(const HandshakeKey& key) {
@@ -182,12 +183,12 @@ absl::StatusOr<std::optional<RankClaim>> AcceptorHandshake::Advance(const Handsh
 
 FileDescriptor AcceptorHandshake::Welcome() {
   // The next use of the socket would return the same error.
-  SendAll(fd(), MakeWelcome(absl::OkStatus(), own_proof_)).IgnoreError();
+  SendAtOnce(fd(), MakeWelcome(absl::OkStatus(), own_proof_)).IgnoreError();
   return std::move(socket_);
 }
 
 void AcceptorHandshake::Refuse(const absl::Status& why) {
-  SendAll(fd(), MakeWelcome(why, own_proof_)).IgnoreError();
+  SendAtOnce(fd(), MakeWelcome(why, own_proof_)).IgnoreError();
   socket_.Close();
 }
 
@@ -221,7 +222,8 @@ absl::Status ConnectorHandshake::SendHello(const FileDescriptor& socket) {
   keys_ = {.send = ConnectorKey(input), .receive = AcceptorKey(input)};
   received_.clear();
   sent_hello_ = true;
-  return SendAll(socket.get(), MakeHello(kProtocolVersion, claim_, nonce, ConnectorProof(input)));
+  return SendAtOnce(socket.get(),
+                    MakeHello(kProtocolVersion, claim_, nonce, ConnectorProof(input)));
 }
 
 absl::StatusOr<bool> ConnectorHandshake::ReadWelcome(const FileDescriptor& socket) {

@@ -42,9 +42,10 @@ bool IsBroadcast(absl::string_view signature, absl::string_view axis) {
   return true;
 }
 
-// Sets the rows and parts of the input that has the fewest rows, if they are fewer than the ranks
-// that split them.
-void SetEmptyParts(const Graph& graph, const Program& program, WorkDivision* division) {
+// Finds the input whose batch leaves ranks without rows, for a note to the user: that with the
+// fewest rows, or units of rows, if they are fewer than the ranks that split them. Leaves both
+// numbers 0 if there is none.
+void FindBatchWithIdleRanks(const Graph& graph, const Program& program, WorkDivision* division) {
   absl::flat_hash_map<std::string, int> batch_dims;
   for (const GraphInput& input : graph.inputs()) {
     batch_dims[graph.value(input.value).path] = input.batch_dim;
@@ -56,12 +57,15 @@ void SetEmptyParts(const Graph& graph, const Program& program, WorkDivision* div
     if (part == kNone) continue;
     const PartRule& rule = program.parts[part];
     int64_t rows = rule.extent[found->second], parts = 1;
+    // Each axis splits what the axes before it leave, in whole units.
     for (const int axis : rule.layout.AxesSplitting(found->second)) {
       const int64_t unit = rule.layout.axis(axis).unit;
       rows = std::min(rows, (rule.extent[found->second] + unit - 1) / unit);
       parts *= program.mesh.axis(axis).size;
     }
-    if (rows >= parts || (division->rows > 0 && rows >= division->rows)) continue;
+    const bool all_ranks_have_rows = rows >= parts;
+    const bool is_known_worse = division->rows > 0 && division->rows <= rows;
+    if (all_ranks_have_rows || is_known_worse) continue;
     division->rows = rows;
     division->parts = parts;
   }
@@ -91,7 +95,7 @@ WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const Pla
       division.repeated[axis] += found->second / flops;
     }
   }
-  SetEmptyParts(rewritten, program, &division);
+  FindBatchWithIdleRanks(rewritten, program, &division);
   return division;
 }
 

@@ -75,7 +75,7 @@ TEST(KitTest, AModelIsDescribedByItsGraphs) {
   const ParameterInfo& weight = model.parameters[0];
   EXPECT_EQ(weight.bytes, 128);
   EXPECT_EQ(model.BlockOf(weight), "b.0");
-  EXPECT_THAT(model.TrainableIn(0), ElementsAre("b.0.w"));
+  EXPECT_THAT(model.TrainablePathsIn(0), ElementsAre("b.0.w"));
   // The number of steps has another shape, so it is nobody's.
   ASSERT_EQ(weight.optimizer_states.size(), 1u);
   EXPECT_EQ(weight.optimizer_states[0].path, "b.0.w.m");

@@ -131,7 +131,7 @@ std::string ModelInfo::BlockOf(const ParameterInfo& parameter) const {
   return parameter.block < 0 ? "" : blocks[parameter.block];
 }
 
-std::vector<std::string> ModelInfo::TrainableIn(int block) const {
+std::vector<std::string> ModelInfo::TrainablePathsIn(int block) const {
   std::vector<std::string> paths;
   for (const ParameterInfo& parameter : parameters) {
     if (parameter.block == block && parameter.trainable) paths.push_back(parameter.path);

@@ -49,7 +49,7 @@ struct ModelInfo {
   // Returns the path of the parameter's block; "" if it has none.
   std::string BlockOf(const ParameterInfo& parameter) const;
   // Returns the paths of the trainable parameters that only this block uses.
-  std::vector<std::string> TrainableIn(int block) const;
+  std::vector<std::string> TrainablePathsIn(int block) const;
 };
 
 // Collects the parameters, inputs and blocks of the Graphs.

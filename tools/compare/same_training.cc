@@ -31,13 +31,23 @@ constexpr Tolerance kLowered = {1e-2, 1e-1, 1e-3};
 constexpr double kRounding = 5e-7;
 
 bool IsSame(double a, double b, double share) {
-  if (std::isnan(a) && std::isnan(b)) return true;
-  return a == b || std::abs(a - b) <= share * std::max(std::abs(a), std::abs(b));
+  if (!std::isfinite(a) || !std::isfinite(b)) return a == b || (std::isnan(a) && std::isnan(b));
+  return std::abs(a - b) <= share * std::max(std::abs(a), std::abs(b));
 }
 
+// Returns whether a distance of two tensors (see Distance) is at most `allowed`, which is not
+// finite if elements are not. The distance is 0 if both tensors have such elements, and so count as
+// equal, and not finite if one has.
+bool IsWithin(double distance, double allowed) {
+  return distance == 0 || (std::isfinite(distance) && distance <= allowed);
+}
+
+// Returns the norm of all finite tensors together.
 double NormOf(const std::vector<SketchedTensor>& tensors) {
   double squares = 0;
-  for (const SketchedTensor& tensor : tensors) squares += tensor.sketch.squares;
+  for (const SketchedTensor& tensor : tensors) {
+    if (std::isfinite(tensor.sketch.squares)) squares += tensor.sketch.squares;
+  }
   return std::sqrt(squares);
 }
 
@@ -86,7 +96,7 @@ Fault RanksDifferIn(const std::vector<SketchedTensor>& tensors, const std::strin
   for (const SketchedTensor& tensor : tensors) {
     const double norm = tensor.sketch.norm();
     const double allowed = tolerance.tensor * norm + tolerance.of_all * all;
-    if (tensor.rank < 0 || tensor.rank_distance <= allowed) {
+    if (tensor.rank < 0 || IsWithin(tensor.rank_distance, allowed)) {
       differences.AddSame();
       continue;
     }
@@ -132,18 +142,20 @@ struct TensorPair {
   double allowed = 0;
 };
 
+// Returns the first pair whose tensors differ by more than what is allowed, and how many do. A
+// tensor is called `prefix`, such as "the gradient of ", and its path; the number of `kind`, such
+// as "gradient", is counted.
 Fault PairsDiffer(const std::vector<TensorPair>& pairs, const std::string& label_a,
-                  const std::string& what, const std::string& kind) {
+                  const std::string& prefix, const std::string& kind) {
   Differences differences(kind);
   for (const TensorPair& pair : pairs) {
     const double distance = Distance(pair.a, pair.b);
-    // If elements are not finite, neither is what is allowed.
-    if (distance == 0 || distance <= pair.allowed) {
+    if (IsWithin(distance, pair.allowed)) {
       differences.AddSame();
       continue;
     }
-    const std::string subject = absl::StrCat(what, pair.path);
-    const double factor = FactorOf(pair.a, pair.b);
+    const std::string subject = absl::StrCat(prefix, pair.path);
+    const double factor = FactorOf(pair.a, pair.b);  // 0: b is no multiple of a
     differences.AddDifferent(
         factor == 0 ? absl::StrCat(subject, " differs from that with ", label_a, " ",
                                    ByShare(distance, pair.a.norm()))
@@ -179,6 +191,8 @@ std::vector<SketchedTensor> ParameterChanges(const CheckedTraining& training, si
   return changes;
 }
 
+// Compares how step `i` changes each parameter. Both lists of changes are in the order of the
+// step's parameters.
 Fault ChangesDiffer(const CheckedTraining& a, const CheckedTraining& b, size_t i,
                     const Tolerance& tolerance) {
   std::vector<TensorPair> pairs = Pairs(ParameterChanges(a, i), ParameterChanges(b, i), tolerance);

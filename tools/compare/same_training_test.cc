@@ -139,6 +139,34 @@ TEST(SameTrainingTest, NansAreTheSameAsNans) {
                                       "elements that are not finite"));
 }
 
+// Regression: with an infinite loss or gradient on one side, everything was allowed.
+TEST(SameTrainingTest, InfinityIsNotTheSameAsANumber) {
+  CheckedTraining wrong = Right("mine");
+  wrong.steps[0].loss.value = HUGE_VAL;
+  EXPECT_THAT(FaultOf(wrong), HasSubstr("in step 1 the loss is inf, and with ddp it is 5.5"));
+  for (const bool in_reference : {false, true}) {
+    const CheckedTraining infinite = Training("infinite", {HUGE_VAL, -2, 0.5}, {0.01, 0.02});
+    CheckedTraining finite = Right("finite");
+    finite.steps[0].gradients[0] = Tensor("b", {0.02, 0.04});
+    const std::vector<CheckedTraining> both = in_reference
+                                                  ? std::vector<CheckedTraining>{infinite, finite}
+                                                  : std::vector<CheckedTraining>{finite, infinite};
+    EXPECT_THAT(JudgeTraining(both).faults[1], HasSubstr("(2 of 2 gradients differ)"));
+  }
+}
+
+// Regression: ranks that both had NaNs differed.
+TEST(SameTrainingTest, RanksWithNansAgree) {
+  CheckedTraining training = Right("mine");
+  for (CheckedStep& step : training.steps) {
+    step.gradients[0] = Tensor("b", {std::nan(""), 0});
+    step.gradients[0].rank = 1;  // compared with another rank, at a distance of 0
+    step.grad_norm.value = std::nan("");
+  }
+  const std::vector<CheckedTraining> one = {training};
+  EXPECT_THAT(JudgeTraining(one).faults, Each(IsEmpty()));
+}
+
 TEST(SameTrainingTest, NothingToCompare) {
   EXPECT_EQ(JudgeSeries({}).reference, -1);
   EXPECT_THAT(JudgeTraining(std::vector<CheckedTraining>{Right("ddp")}).faults, Each(IsEmpty()));

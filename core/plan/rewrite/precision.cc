@@ -41,7 +41,8 @@ class PrecisionWriter {
     for (const OpId old : graph_.ops().ids()) {
       RETURN_IF_ERROR(WriteOp(old));
     }
-    WriteResults();
+    WriteStates();
+    WriteOutputs();
     LinkGradients();
     out_.ResetOrigins();
     RETURN_IF_ERROR(out_.status());
@@ -310,14 +311,20 @@ class PrecisionWriter {
     return producer == kNone ? Phase::kForward : graph_.op(producer).phase;
   }
 
-  // Sets the updated values of states and the outputs. Must be called once all ops are written.
-  void WriteResults() {
+  // Returns the dtype of a state: caches have that of the values that they keep.
+  DType DTypeOfState(const State& state) const {
+    const bool is_f32_cache = state.role == Role::kCache && state.type.dtype == DType::kF32;
+    return is_f32_cache ? precision_.parameters : state.type.dtype;
+  }
+
+  // Sets the updated values of the states, after all ops have been written. A state that the Graph
+  // does not read, such as one that it initialises, is declared here.
+  void WriteStates() {
     for (const State& state : graph_.states()) {
+      const bool is_unchanged = state.input != kNone && state.updated == state.input;
+      if (is_unchanged) continue;
       State copy = state;
-      if (state.role == Role::kCache && copy.type.dtype == DType::kF32) {
-        copy.type.dtype = precision_.parameters;
-      }
-      if (state.input != kNone && state.updated == state.input) continue;
+      copy.type.dtype = DTypeOfState(state);
       const ValueId updated =
           FindOrAppendForm(state.updated, copy.type.dtype, PhaseOf(state.updated));
       if (state.input == kNone) {
@@ -326,11 +333,13 @@ class PrecisionWriter {
         out_.SetState(state.path, out_.tensor(updated));
       }
     }
+  }
+
+  // Sets the outputs, after all ops have been written.
+  void WriteOutputs() {
     for (const GraphOutput& output : graph_.outputs()) {
-      DType dtype = graph_.value(output.value).type.dtype;
-      if (IsF32(output.value) && forms_[output.value].kind == Kind::kLow) {
-        dtype = precision_.outputs;
-      }
+      const bool is_lowered = IsF32(output.value) && forms_[output.value].kind == Kind::kLow;
+      const DType dtype = is_lowered ? precision_.outputs : graph_.value(output.value).type.dtype;
       out_.SetOutput(output.name,
                      out_.tensor(FindOrAppendResult(output.value, dtype, PhaseOf(output.value))));
     }

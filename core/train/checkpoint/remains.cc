@@ -15,8 +15,8 @@ void BeforeChange(const WriteOptions& options, absl::string_view what) {
   if (options.before_change) options.before_change(what);
 }
 
-// Returns whether a save, or NFS when an open file was removed, makes files of this name.
-bool IsNameOfAFile(absl::string_view name) {
+// Returns whether a save makes files of this name, or NFS, when an open file was removed.
+bool MayBeNameOfSavedFile(absl::string_view name) {
   return name == kManifestFile || absl::EndsWith(name, ".safetensors") ||
          absl::EndsWith(name, ".textproto") || absl::StartsWith(name, ".nfs");
 }
@@ -25,7 +25,8 @@ bool IsNameOfAFile(absl::string_view name) {
 absl::StatusOr<std::vector<std::string>> FilesOfASave(const Folder& folder) {
   ASSIGN_OR_RETURN(std::vector<std::string> names, folder.List());
   for (const std::string& name : names) {
-    if (IsNameOfAFile(name) && !folder.OpenFolder(name).ok()) continue;
+    const bool is_folder = folder.OpenFolder(name).ok();
+    if (MayBeNameOfSavedFile(name) && !is_folder) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("cannot remove ", folder.path(), ": it holds ", name,
                      ", which is no part of a checkpoint; move it away, or remove the folder"));
