@@ -34,9 +34,9 @@ void LoadModulesEagerly() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*
 
 }  // namespace
 
-void PollingEvents::Sleep(std::chrono::nanoseconds at_most) {
+void PollingEvents::CommitWait(std::chrono::nanoseconds at_most) {
   const std::chrono::nanoseconds waited = Clock::now() - since_.load();
-  NoEvents::Sleep(
+  NoEvents::CommitWait(
       std::min(at_most, std::clamp(waited / kSleepShare, kShortestSleep, kLongestSleep)));
 }
 

@@ -28,7 +28,7 @@ class PollingEvents : public NoEvents {
  public:
   // Called when an operation advanced and the next event is waited for.
   void Restart() { since_.store(std::chrono::steady_clock::now()); }
-  void Sleep(std::chrono::nanoseconds at_most) override;
+  void CommitWait(std::chrono::nanoseconds at_most) override;
 
  private:
   std::atomic<std::chrono::steady_clock::time_point> since_{};

@@ -76,14 +76,11 @@ class PrecisionWriter {
   void AppendStates() {
     for (const State& state : graph_.states()) {
       if (state.input == kNone) continue;
+      const bool is_f32_cache = state.role == Role::kCache && IsF32(state.input);
+      forms_[state.input].kind = is_f32_cache ? Kind::kLow : Kind::kSource;
+      const DType dtype = DTypeOfState(state);
       State copy = state;
-      if (state.role == Role::kCache && IsF32(state.input)) {
-        copy.type.dtype = precision_.parameters;
-        forms_[state.input].kind = Kind::kLow;
-      } else {
-        forms_[state.input].kind = Kind::kSource;
-      }
-      const DType dtype = copy.type.dtype;
+      copy.type.dtype = dtype;
       AddForm(state.input, dtype, out_.AppendState(std::move(copy)));
     }
   }
