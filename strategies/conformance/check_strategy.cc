@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/kernels/reference/backend.h"
+#include "core/plan/rewrite/precision_choice.h"
 #include "core/plan/run_settings.h"
 #include "core/status/status_macros.h"
 #include "strategies/conformance/check_checkpoints.h"
@@ -41,10 +42,6 @@ constexpr double kLoweredTolerance = 5e-2;
 
 std::string OperationName(size_t operation) {
   return std::string(CollectiveOperationName(static_cast<CollectiveOperation>(operation)));
-}
-
-bool LowersPrecision(const Plan& plan) {
-  return plan.stages_size() > 0 && plan.stages(0).has_precision();
 }
 
 // The result of training on one process, which training on ranks must reproduce.

@@ -101,7 +101,7 @@ done
 set +m
 
 # One line each, from the first rank that fails.
-for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--integrity=some" "--backend=hierarchical" "--hosts=a" "--fault=2:1:fail" "--fault=1:0:1" "--fault=1:1:late" "--json=/nonexistent/x"; do
+for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--integrity=some" "--backend=hierarchical" "--hosts=a" "--fault=2:1:fail" "--fault=1:0:1" "--fault=1:1:late" "--json=/nonexistent/x" "--overlap --bound" "--overlap --json=x"; do
   # shellcheck disable=SC2086  # a flag and its value
   "$launch" --nproc=2 "$bench" -e 8 $bad >out 2>err && fail "$bad was taken"
   grep -qE '^\[[01]\] error: ' err || fail "$bad: no line names the cause"

@@ -147,6 +147,10 @@ absl::StatusOr<BenchOptions> ReadOptions() {
   if (options.first_bytes < 1 || options.first_bytes > options.last_bytes) {
     return absl::InvalidArgumentError("-b must be 1 or more, and at most -e");
   }
+  if (absl::GetFlag(FLAGS_overlap) && (options.bound || !absl::GetFlag(FLAGS_json).empty())) {
+    return absl::InvalidArgumentError(
+        "--overlap prints a table of its own: leave out --bound and --json");
+  }
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/cost/step_cost.h"
 #include "core/cost/step_cost_sums.h"
+#include "core/plan/rewrite/precision_choice.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/collective.h"
 #include "core/text/human_units.h"

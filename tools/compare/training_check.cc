@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/plan/rewrite/precision_choice.h"
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/rank_engine.h"
@@ -38,12 +39,6 @@ OptimizerConfig GradientDescent(OptimizerConfig config) {
 }
 
 }  // namespace
-
-bool LowersPrecision(const Plan& plan) {
-  if (plan.stages_size() == 0) return false;
-  const PrecisionChoice& precision = plan.stages(0).precision();
-  return precision.parameters() != TypeProto::F32 || precision.reduction() != TypeProto::F32;
-}
 
 absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(
     const CommandLine& line, const ConfiguredRun* configured, const PreparedRun& prepared) {

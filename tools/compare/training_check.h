@@ -21,9 +21,6 @@
 
 namespace tessera {
 
-// Returns whether a Plan uses parameters, or reduces gradients, in 16 bits.
-bool LowersPrecision(const Plan& plan);
-
 // A prepared run with its completed Plan, as plain gradient descent, and with every gradient as
 // an output. The Graphs are those of the run but for these outputs and for constants of the update.
 //

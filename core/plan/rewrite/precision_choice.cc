@@ -44,6 +44,12 @@ absl::StatusOr<Precision> ReadPrecision(const Stage& stage) {
   return precision;
 }
 
+bool LowersPrecision(const Plan& plan) {
+  if (plan.stages_size() == 0) return false;
+  const PrecisionChoice& precision = plan.stages(0).precision();
+  return precision.parameters() != TypeProto::F32 || precision.reduction() != TypeProto::F32;
+}
+
 void CompletePrecision(Stage& stage) {
   if (!stage.has_precision()) return;
   PrecisionChoice& choice = *stage.mutable_precision();

@@ -28,6 +28,9 @@ struct Precision {
 // values.
 absl::StatusOr<Precision> ReadPrecision(const Stage& stage);
 
+// Returns whether a Plan computes or reduces in 16 bits.
+bool LowersPrecision(const Plan& plan);
+
 // Fills in the fields that the stage leaves open; ReadPrecision must have accepted the stage.
 void CompletePrecision(Stage& stage);
 

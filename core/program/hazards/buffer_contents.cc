@@ -77,36 +77,40 @@ void BufferContents::Entry::AddReader(Reader reader) {
 
 void BufferContents::Write(ProgramValueId value, InstructionId writer, const StridedRange& bytes) {
   if (bytes.elements() == 0) return;
-  std::vector<Entry> rests;
-  bool beside = false;
+  std::vector<Entry> remainders;
+  bool some_overlap_stays = false;
   for (auto it = by_end_.upper_bound(bytes.begin()); it != by_end_.end();) {
     Entry& old = it->second;
     if (old.bytes.begin() >= bytes.end()) {
+      // Unless entries are interleaved, they are in the order of their begins too, so that no later
+      // one overlaps.
       if (!interleaved_) break;
       ++it;
       continue;
     }
-    const bool within = bytes.begin() <= old.bytes.begin() && old.bytes.end() <= bytes.end();
-    const bool split = bytes.contiguous() && old.bytes.contiguous();
-    if (!split &&
-        !(within && StridedRange::CommonElements(old.bytes, bytes) == old.bytes.elements())) {
-      beside = true;
+    const bool can_trim = bytes.contiguous() && old.bytes.contiguous();
+    const auto is_covered = [&] {
+      return bytes.begin() <= old.bytes.begin() && old.bytes.end() <= bytes.end() &&
+             StridedRange::CommonElements(old.bytes, bytes) == old.bytes.elements();
+    };
+    if (!can_trim && !is_covered()) {
+      some_overlap_stays = true;
       ++it;
       continue;
     }
-    if (split && old.bytes.begin() < bytes.begin()) {
-      rests.push_back(old);
-      rests.back().bytes = StridedRange(old.bytes.begin(), bytes.begin());
+    if (can_trim && old.bytes.begin() < bytes.begin()) {
+      remainders.push_back(old);
+      remainders.back().bytes = StridedRange(old.bytes.begin(), bytes.begin());
     }
-    if (split && bytes.end() < old.bytes.end()) {
-      rests.push_back(std::move(old));
-      rests.back().bytes = StridedRange(bytes.end(), rests.back().bytes.end());
+    if (can_trim && bytes.end() < old.bytes.end()) {
+      remainders.push_back(std::move(old));
+      remainders.back().bytes = StridedRange(bytes.end(), remainders.back().bytes.end());
     }
     it = by_end_.erase(it);
   }
   if (by_end_.empty()) interleaved_ = false;
-  interleaved_ = interleaved_ || beside;
-  for (Entry& rest : rests) by_end_.emplace(rest.bytes.end(), std::move(rest));
+  interleaved_ = interleaved_ || some_overlap_stays;
+  for (Entry& entry : remainders) by_end_.emplace(entry.bytes.end(), std::move(entry));
   by_end_.emplace(bytes.end(), Entry{value, writer, next_number_++, bytes, {}});
 }
 

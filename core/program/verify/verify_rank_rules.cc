@@ -50,7 +50,7 @@ class RankRuleVerifier {
       }
       if (value.packed) RETURN_IF_ERROR(CheckPacked(id));
     }
-    RETURN_IF_ERROR(CheckBesideFlatValues());
+    RETURN_IF_ERROR(CheckOthersInFlatBuffers());
     for (const Instruction& instruction : program_.instructions) {
       for (const ProgramValueId id : instruction.outputs) {
         if (program_.values[id].sliced_from == kNone) continue;
@@ -84,7 +84,7 @@ class RankRuleVerifier {
 
   // Checks that the shape of a member of a flat group follows from its rule, and that its buffer
   // holds the group, at one offset, and no other group. Remembers the first member of each buffer
-  // for CheckBesideFlatValues.
+  // for CheckOthersInFlatBuffers.
   absl::Status CheckFlatValue(const ProgramValue& value) {
     const FlatRule& flat = program_.flats[value.flat];
     const Shape& local = flat.group->members()[flat.member].local;
@@ -121,17 +121,20 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that values of no flat group in the buffer of a flat group are contiguous ranges of it.
-  // Requires that CheckFlatValue was called for all members.
-  absl::Status CheckBesideFlatValues() const {
+  // Checks that each value that is no member, but lies in the buffer of a flat group, such as the
+  // array that a collective of the group reads, is a contiguous range of the group. Requires that
+  // CheckFlatValue was called for all members.
+  absl::Status CheckOthersInFlatBuffers() const {
     if (in_buffer_.empty()) return absl::OkStatus();
     for (const ProgramValue& value : program_.values) {
       const auto found = in_buffer_.find(value.buffer);
       if (value.flat != kNone || found == in_buffer_.end()) continue;
       const ProgramValue& member = *found->second;
-      const int64_t part = program_.flats[member.flat].group->part() * SizeOf(member.type.dtype);
-      if (value.offset < member.offset ||
-          value.offset + NumBytes(value.type) > member.offset + part ||
+      // The offset of every member is that of the group's first element.
+      const int64_t begin = member.offset;
+      const int64_t elements = program_.flats[member.flat].group->part();
+      const int64_t end = begin + elements * SizeOf(member.type.dtype);
+      if (value.offset < begin || value.offset + NumBytes(value.type) > end ||
           !IsRowMajor(value.type.shape, value.strides)) {
         return Error(value.path, absl::StrCat("is no range of the flat group of ", member.path,
                                               " in the same buffer, #", value.buffer.index()));
@@ -167,17 +170,19 @@ class RankRuleVerifier {
                                           ", of which it is a view"));
   }
 
-  // Checks that the base of a rank's range of a member of a flat group holds all of the member, in
-  // the order of the group.
-  absl::Status CheckFlatSlice(const ProgramValue& slice, const ProgramValue& base) {
+  // A rank updates only its range of a member of a flat group. Checks that a full tensor `base`,
+  // out of which it reads that range, holds all of the member without gaps, in the order in which
+  // the group counts elements.
+  absl::Status CheckRangeOfMember(const ProgramValue& slice, const ProgramValue& base) {
     const FlatRule& flat = program_.flats[slice.flat];
-    const bool ordered =
+    // No gap lies behind the elements of a rank whose part is shorter than those of others.
+    const bool has_no_gaps =
         IsRowMajor(base.type.shape, base.strides) && (base.packed || !Ragged(base));
-    const bool same =
+    const bool has_same_elements =
         slice.part == base.part ||
         HoldSameElements(program_.PartOf(slice), program_.PartOf(base), program_.mesh);
-    if (base.sliced_from == kNone && ordered && slice.offset == base.offset && same &&
-        base.type.shape == flat.group->members()[flat.member].local) {
+    if (base.sliced_from == kNone && has_no_gaps && slice.offset == base.offset &&
+        has_same_elements && base.type.shape == flat.group->members()[flat.member].local) {
       return absl::OkStatus();
     }
     return Error(slice.path, absl::StrCat("is no range of a member of a flat group in ", base.path,
@@ -195,7 +200,7 @@ class RankRuleVerifier {
         program_.TensorOf(slice.sliced_from) != slice.within) {
       return error("it does not lie within the same tensor");
     }
-    if (slice.flat != kNone) return CheckFlatSlice(slice, base);
+    if (slice.flat != kNone) return CheckRangeOfMember(slice, base);
     if (base.sliced_from != kNone) {
       return program_.values[base.sliced_from].sliced_from == kNone
                  ? CheckViewOfSlice(slice, base)

@@ -101,9 +101,12 @@ class StateParser {
   absl::Status Parse(const Json& json) {
     ASSIGN_OR_RETURN(const Json* state, ArrayMember(json, "state"));
     for (const Json& record : *state) {
-      ASSIGN_OR_RETURN(StateEntry entry, ParseEntry(record));
-      const absl::Status status =
-          record.contains("shards") ? ParseShards(record, entry) : ParseFile(record, entry);
+      StateEntry entry;
+      ASSIGN_OR_RETURN(entry.path, StringMember(record, "path"));
+      absl::Status status = ParseRoleAndType(record, entry);
+      if (status.ok()) {
+        status = record.contains("shards") ? ParseShards(record, entry) : ParseFile(record, entry);
+      }
       if (!status.ok()) {
         return absl::DataLossError(
             absl::StrCat("the state ", Quote(entry.path), ": ", status.message()));
@@ -114,23 +117,18 @@ class StateParser {
   }
 
  private:
-  absl::StatusOr<StateEntry> ParseEntry(const Json& record) {
-    StateEntry entry;
-    ASSIGN_OR_RETURN(entry.path, StringMember(record, "path"));
+  // Reads the role and the type of the state whose path is set.
+  absl::Status ParseRoleAndType(const Json& record, StateEntry& entry) {
+    if (!paths_.insert(entry.path).second) return absl::DataLossError("it is listed twice");
     ASSIGN_OR_RETURN(entry.role, StringMember(record, "role"));
     if (entry.role != kParameterRole && entry.role != kOptimizerRole) {
-      return absl::DataLossError(absl::StrCat("the state ", Quote(entry.path), " has the role ",
-                                              Quote(entry.role),
+      return absl::DataLossError(absl::StrCat("its role is ", Quote(entry.role),
                                               ", which is neither 'parameter' nor 'optimizer'"));
     }
     ASSIGN_OR_RETURN(const std::string dtype, StringMember(record, "dtype"));
     ASSIGN_OR_RETURN(entry.type.dtype, ParseDType(dtype));
     ASSIGN_OR_RETURN(entry.type.shape, ShapeMember(record, "shape"));
-    RETURN_IF_ERROR(CheckedNumBytes(entry.type).status());
-    if (!paths_.insert(entry.path).second) {
-      return absl::DataLossError(absl::StrCat("the state ", Quote(entry.path), " is listed twice"));
-    }
-    return entry;
+    return CheckedNumBytes(entry.type).status();
   }
 
   // Reads a state that is stored as one shard, all of it, in the file that the record names.
