@@ -95,18 +95,18 @@ class FakePart : public Communicator, public CompletionSource {
 class PartsTest : public testing::Test {
  protected:
   PartsTest() {
-    Parts parts;
-    parts.local = Make(2, &local_);
-    parts.rail = Make(2, &rail_);
-    parts.all = Make(4, &all_);
+    Subgroups groups;
+    groups.local = Make(2, &local_);
+    groups.rail = Make(2, &rail_);
+    groups.all = Make(4, &all_);
     FakePart *requests = nullptr, *pairs = nullptr;
-    for (auto* part : {&parts.local_requests, &parts.rail_requests}) {
+    for (auto* part : {&groups.local_requests, &groups.rail_requests}) {
       *part = Make(2, &requests);
       requests->ends_at_once = true;
     }
-    parts.local_pairs = Make(2, &local_pairs_);
-    parts.pairs = Make(4, &pairs);
-    group_ = std::make_unique<Group>("world", 0, PlaceRanks({0, 0, 1, 1}), std::move(parts), 1);
+    groups.local_pairs = Make(2, &local_pairs_);
+    groups.pairs = Make(4, &pairs);
+    group_ = std::make_unique<Group>("world", 0, PlaceRanks({0, 0, 1, 1}), std::move(groups), 1);
   }
 
   static std::unique_ptr<Communicator> Make(int size, FakePart** part) {
