@@ -103,6 +103,11 @@ absl::StatusOr<std::unique_ptr<SharedMemory>> SharedMemory::Create(int rank,
   return memory;
 }
 
+std::string SharedMemory::NextKey() {
+  const MutexLock lock(&mutex_);
+  return absl::StrCat("memory", exchanges_++);
+}
+
 absl::StatusOr<char*> SharedMemory::Allocate(int64_t bytes, const Exchange& exchange) {
   if (bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
@@ -111,7 +116,8 @@ absl::StatusOr<char*> SharedMemory::Allocate(int64_t bytes, const Exchange& exch
   const int64_t rounded = RoundUp(fits ? std::max<int64_t>(bytes, 1) : 1, kAlignment);
   const int64_t reserved = options_.guarded ? RoundUp(rounded, kPageBytes) : rounded;
   const auto mine = Segment::Create(fits ? reserved : bytes);
-  ASSIGN_OR_RETURN(Segments segments, OpenAll(mine, exchange, "memory", options_.job_ranks));
+  const std::string key = NextKey();
+  ASSIGN_OR_RETURN(Segments segments, OpenAll(mine, exchange, key, options_.job_ranks));
   char* const data = segments[rank_]->data() + reserved - rounded;
   CloseDescriptors(segments);
   {
@@ -123,7 +129,7 @@ absl::StatusOr<char*> SharedMemory::Allocate(int64_t bytes, const Exchange& exch
   }
   // No rank may use the buffer before all have mapped it, because another thread may advance a
   // peer's operation.
-  RETURN_IF_ERROR(exchange("memory/published", "").status());
+  RETURN_IF_ERROR(exchange(absl::StrCat(key, "/published"), "").status());
   return data;
 }
 
@@ -136,7 +142,7 @@ absl::Status SharedMemory::Free(char* data, const Exchange& exchange) {
     }
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> indices,
-                   exchange("memory/free", absl::StrCat(index)));
+                   exchange(absl::StrCat(NextKey(), "/free"), absl::StrCat(index)));
   for (const std::string& rank_index : indices) {
     if (index >= 0 && rank_index == indices[0]) continue;
     return absl::InvalidArgumentError(

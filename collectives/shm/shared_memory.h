@@ -88,8 +88,13 @@ class SharedMemory : public EventSource {
 
   uint32_t rings_seen_ = 0;  // by the sleeping thread
 
+  // Returns a key for the exchanges of a collective call: another one in each, the same on all
+  // ranks.
+  std::string NextKey();
+
   mutable Mutex mutex_;
   std::vector<Region> regions_ ABSL_GUARDED_BY(mutex_);  // the same on all ranks
+  int64_t exchanges_ ABSL_GUARDED_BY(mutex_) = 0;        // for keys so far
 };
 
 }  // namespace tessera::comm::shm

@@ -17,7 +17,7 @@ namespace tessera {
 StepCost MergeRanks(absl::Span<const StepCost> sums_by_rank);
 // Adds the calls, bytes and times of a step to `sums`.
 void AddStep(const StepCost& step, StepCost* sums);
-// Returns the mean of `steps` steps.
+// Returns the mean of `steps` steps, with counts rounded down; nothing for 0 steps.
 StepCost PerStep(const StepCost& sums, int64_t steps);
 
 // Returns Internal, in one line, unless the calls and bytes counted in `steps` steps equal the

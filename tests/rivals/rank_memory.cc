@@ -109,7 +109,7 @@ absl::StatusOr<int> RunRank(const CommandLine& line, Job& job) {
   return 0;
 }
 
-std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments) {
+std::optional<comm::LaunchCommandLine> LauncherFor(const std::vector<std::string>& arguments) {
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments, GptDefinition());
   if (!line.ok() || line->launch.nproc == 0) return std::nullopt;
   return std::move(line->launch);
@@ -124,5 +124,5 @@ absl::StatusOr<int> Run(const std::string& /*name*/, const std::vector<std::stri
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  return tessera::RankMain(argc, argv, {.launch = tessera::RanksToLaunch, .run = tessera::Run});
+  return tessera::RankMain(argc, argv, {.launch = tessera::LauncherFor, .run = tessera::Run});
 }

@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments) {
+std::optional<comm::LaunchCommandLine> LauncherFor(const std::vector<std::string>& arguments) {
   absl::StatusOr<CompareCommandLine> line = ParseCompareCommandLine(arguments);
   if (!line.ok() || line->help || line->version || line->launch.nproc == 0 ||
       RanksAreThreads(line->train)) {
@@ -50,5 +50,5 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  return tessera::RankMain(argc, argv, {.launch = tessera::RanksToLaunch, .run = tessera::Run});
+  return tessera::RankMain(argc, argv, {.launch = tessera::LauncherFor, .run = tessera::Run});
 }

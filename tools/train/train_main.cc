@@ -375,14 +375,13 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
                    [&](Job& job) { return RunRank(line, name, definition, job); });
 }
 
-// Returns how to start the ranks, if this process is to. Then also passes them the launch flags.
-std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments,
-                                                     const ModelDefinition& definition) {
+// Returns the launcher's command line if it is to start the ranks; nothing if Run() serves the
+// arguments in this process, and reports what is wrong with them. The ranks inherit the launch
+// flags, for the command that they show to the user.
+std::optional<comm::LaunchCommandLine> LauncherFor(const std::vector<std::string>& arguments,
+                                                   const ModelDefinition& definition) {
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments, definition);
-  if (!line.ok() || line->help || line->version || line->print_config || line->plan_only ||
-      line->launch.nproc == 0 || RanksAreThreads(*line)) {
-    return std::nullopt;
-  }
+  if (!line.ok() || !StartsRankProcesses(*line)) return std::nullopt;
   setenv(kLaunchFlagsVariable, line->launch_flags.c_str(), /*overwrite=*/1);
   return std::move(line->launch);
 }
@@ -392,7 +391,7 @@ std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::stri
 int TrainMain(int argc, char** argv, const ModelDefinition& definition) {
   return RankMain(
       argc, argv,
-      {.launch = [&](const auto& arguments) { return RanksToLaunch(arguments, definition); },
+      {.launch = [&](const auto& arguments) { return LauncherFor(arguments, definition); },
        .run = [&](const auto& name,
                   const auto& arguments) { return Run(name, arguments, definition); }});
 }

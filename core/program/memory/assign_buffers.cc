@@ -217,7 +217,7 @@ class Assignment {
     }
     for (const NamedValue& input : program_.inputs) {
       const BufferId buffer = BufferOf(input.value);
-      KeepBuffer(buffer, Category::kInputs, -1, std::max(last_[buffer], -1));
+      KeepBuffer(buffer, Category::kInputs, -1, last_[buffer]);
     }
   }
 

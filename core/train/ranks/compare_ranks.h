@@ -17,7 +17,8 @@ struct RankFact {
 };
 
 // Collective. OK if all ranks pass the same facts. FailedPrecondition, an agreed error, names the
-// ranks that differ from rank 0, the first fact that differs, and `remedy`:
+// first rank that differs from rank 0, the ranks with the same value, the first fact that differs,
+// and `remedy`:
 //
 //   rank 1 differs from rank 0 in optimizer.lr: 0.002, and rank 0 has 0.001; start all ranks with
 //   the same flags        (in one line)

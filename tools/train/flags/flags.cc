@@ -240,6 +240,11 @@ std::vector<FlagEntry> RankFlags() {
 
 bool RanksAreThreads(const CommandLine& line) { return line.world.backend == "fake"; }
 
+bool StartsRankProcesses(const CommandLine& line) {
+  const bool trains = !line.help && !line.version && !line.print_config && !line.plan_only;
+  return trains && line.launch.nproc > 0 && !RanksAreThreads(line);
+}
+
 std::string ModeName(Mode mode) { return AbslUnparseFlag(mode); }
 
 bool SetsField(const CommandLine& line, absl::string_view field) {

@@ -60,6 +60,9 @@ struct CommandLine {
 // Returns whether the ranks are threads of this process (--backend=fake), which needs no launcher.
 bool RanksAreThreads(const CommandLine& line);
 
+// Returns whether this process trains, on ranks that it starts as processes.
+bool StartsRankProcesses(const CommandLine& line);
+
 // Every flag of the tool, in the order of --help.
 const std::vector<FlagGroup>& TrainFlags();
 
