@@ -193,7 +193,7 @@ TEST(Compare, BadFlagsAreOneLine) {
            {{"--strategies="}, "--strategies is empty"},
            {{"--strategies=ddp,ddp"}, "the second entry with the label ddp"},
            {{"--strategies=ddb"}, "ddb: there is no strategy 'ddb'; did you mean 'ddp'?"},
-           {{"--strategies=ddp:bucket=1"}, "bucket"},
+           {{"--strategies=ddp:bucket_mb=1"}, "has no option 'bucket_mb'"},
            {{"--strategies=nowhere/plan.textproto"}, "cannot read the Plan"},
            {{"--strategies=tensor_parallel:x=1"}, "is a Plan, which has no options"},
            {{"--steps=0"}, "--steps is 0: it must be 1 or more"},
