@@ -259,8 +259,8 @@ absl::Status LoweredValues::GatherUpdated(int group, const FullParameters& param
   }
   for (int m = 0; m < members; ++m) {
     const ValueId updated = parameters.updated[m];
-    if (updated != kNone)
-      RETURN_IF_ERROR(BringToLayout(updated, layout_of(m, /*flat=*/false)).status());
+    if (updated == kNone) continue;
+    RETURN_IF_ERROR(BringToLayout(updated, layout_of(m, /*flat=*/false)).status());
   }
   return absl::OkStatus();
 }
