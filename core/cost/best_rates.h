@@ -11,12 +11,11 @@
 
 namespace tessera {
 
-// Returns the file of this user: $XDG_CACHE_HOME/tessera/machine.json, where $XDG_CACHE_HOME is
-// ~/.cache unless set. Returns "" if there is no home folder. The file may be deleted at any time.
+// Returns the file of this user (cache_file.h): machine.json. "" if there is no home folder.
 std::string BestRatesPath();
 
 // Returns the name of a machine in the file: "cpu: AMD EPYC, AVX3, 2 threads".
-std::string MachineName(const Backend& backend);
+std::string MachineName(const KernelCatalogue& catalogue);
 
 // The highest rates that are taken from a file. No machine comes near: a rack of 72 of the fastest
 // processors reaches 1e18 FLOP/s and 6e14 bytes/s. A higher rate is a damaged or forged one, by

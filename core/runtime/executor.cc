@@ -6,21 +6,19 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/ids/table.h"
+#include "core/program/ranks/local_operands.h"
 #include "core/runtime/identities.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 
 struct Executor::Bound {
-  std::vector<TensorView> inputs;
-  std::vector<TensorView> outputs;
+  LocalOperands operands;
   // Set for a kernel:
   BoundKernel* kernel = nullptr;
   const KernelRequest* request = nullptr;
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
-  std::unique_ptr<RandomDraw> draw;
-  std::vector<Region> input_regions, output_regions;
   // Set for a collective:
   const CollectiveRequest* collective = nullptr;
   int group = 0;
@@ -58,8 +56,9 @@ bool Overlap(const Bound& a, const Bound& b) {
     }
     return false;
   };
-  return any_overlap(a.outputs, b.outputs) || any_overlap(a.outputs, b.inputs) ||
-         any_overlap(a.inputs, b.outputs);
+  return any_overlap(a.operands.outputs, b.operands.outputs) ||
+         any_overlap(a.operands.outputs, b.operands.inputs) ||
+         any_overlap(a.operands.inputs, b.operands.outputs);
 }
 
 }  // namespace
@@ -130,8 +129,8 @@ absl::Status Executor::BindInstruction(InstructionId id) {
     if (program_->value(id).flat == kNone) view.shape = program_->value(id).type.shape;
     return view;
   };
-  for (ProgramValueId id : instruction.inputs) bound.inputs.push_back(view(id));
-  for (ProgramValueId id : instruction.outputs) bound.outputs.push_back(view(id));
+  for (ProgramValueId id : instruction.inputs) bound.operands.inputs.push_back(view(id));
+  for (ProgramValueId id : instruction.outputs) bound.operands.outputs.push_back(view(id));
   if (program_->Communicates(instruction)) RETURN_IF_ERROR(BindCollective(id, bound));
   bound_.push_back(std::move(bound));
   return absl::OkStatus();
@@ -139,25 +138,9 @@ absl::Status Executor::BindInstruction(InstructionId id) {
 
 absl::Status Executor::BindKernel(const Instruction& instruction, Bound& bound) {
   const PlannedKernel& planned = program_->KernelOf(instruction);
-  bool differs_by_rank = false;
-  for (ProgramValueId id : instruction.inputs) {
-    bound.inputs.push_back(ViewOf(id));
-    differs_by_rank = differs_by_rank || binding_->Differs(id);
-  }
-  for (ProgramValueId id : instruction.outputs) {
-    bound.outputs.push_back(ViewOf(id));
-    differs_by_rank = differs_by_rank || binding_->Differs(id);
-  }
+  bound.operands =
+      OperandsOf(instruction, *binding_, [this](ProgramValueId id) { return ViewOf(id); });
   bound.request = &planned.request;
-  if (differs_by_rank) {
-    for (ProgramValueId id : instruction.inputs)
-      bound.input_regions.push_back(binding_->RegionOf(id));
-    for (ProgramValueId id : instruction.outputs)
-      bound.output_regions.push_back(binding_->RegionOf(id));
-  }
-  if (instruction.draw != kNone) {
-    bound.draw = std::make_unique<RandomDraw>(binding_->DrawOf(instruction));
-  }
   if (instruction.workspace != kNone) {
     const Buffer& workspace = program_->buffers[instruction.workspace];
     bound.workspace = arenas_[workspace.space] + workspace.offset;
@@ -213,7 +196,7 @@ absl::Status Executor::BindIdentities(const Instruction& instruction, Bound& bou
   auto identities = std::make_unique<Identities>();
   for (size_t j = 0; j < instruction.outputs.size(); ++j) {
     const ProgramValue& value = program_->value(instruction.outputs[j]);
-    TensorView view = bound.outputs[j];
+    TensorView view = bound.operands.outputs[j];
     if (view.elements() == 0) continue;
     const AxisLayout* partial = nullptr;
     if (value.part != kNone) {
@@ -248,8 +231,8 @@ absl::Status Executor::BindCollective(InstructionId id, Bound& bound) {
   ASSIGN_OR_RETURN(bound.group, collectives_->FindOrCreateGroup(request.mesh_axes));
   const int64_t ranks = collectives_->SizeOf(bound.group);
   const TensorView* share = nullptr;  // an operand that is one rank's share of the elements
-  if (request.operation == CollectiveOperation::kReduceScatter) share = &bound.outputs[0];
-  if (request.operation == CollectiveOperation::kAllGather) share = &bound.inputs[0];
+  if (request.operation == CollectiveOperation::kReduceScatter) share = &bound.operands.outputs[0];
+  if (request.operation == CollectiveOperation::kAllGather) share = &bound.operands.inputs[0];
   if (share != nullptr && share->elements() * ranks != request.elements) {
     return absl::InvalidArgumentError(
         absl::StrCat("program '", program_->name, "', ", instruction.path, ": ", request.ToString(),
@@ -297,17 +280,18 @@ absl::Status Executor::NamingInstruction(InstructionId i, const absl::Status& st
 absl::Status Executor::Start(InstructionId i) {
   Bound& bound = bound_[i];
   if (bound.kernel != nullptr) {
-    return bound.kernel->Run({*bound.request, bound.inputs, bound.outputs, bound.workspace,
-                              bound.workspace_bytes, bound.draw.get(), bound.stream,
-                              bound.input_regions, bound.output_regions});
+    return bound.kernel->Run({*bound.request, bound.operands.inputs, bound.operands.outputs,
+                              bound.workspace, bound.workspace_bytes, bound.operands.draw.get(),
+                              bound.stream, bound.operands.input_regions,
+                              bound.operands.output_regions});
   }
-  const void* const from = bound.inputs.empty() ? nullptr : bound.inputs[0].data;
-  void* const to = bound.outputs.empty() ? nullptr : bound.outputs[0].data;
+  const void* const from = bound.operands.inputs.empty() ? nullptr : bound.operands.inputs[0].data;
+  void* const to = bound.operands.outputs.empty() ? nullptr : bound.operands.outputs[0].data;
   if (bound.collective != nullptr) {
     bound.started = collectives_->Start(*bound.collective, bound.group, from, to, bound.unread);
     return absl::OkStatus();
   }
-  const TensorView& copied = bound.inputs[0];
+  const TensorView& copied = bound.operands.inputs[0];
   return backend_->Copy(to, from, copied.elements() * SizeOf(copied.dtype), *bound.stream);
 }
 

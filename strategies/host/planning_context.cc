@@ -198,7 +198,7 @@ absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
   RETURN_IF_ERROR(CheckPlanForm(plan));
   // As a run is compiled, so that a candidate that is accepted can be run.
   Plan candidate = WithSettings(plan);
-  candidate.clear_kernels();
+  *candidate.mutable_kernels() = for_.settings.kernels();
   ASSIGN_OR_RETURN(const CompiledRun run,
                    CompileRun(*graphs_, candidate, *for_.catalogue, for_.ranks));
   return Estimate(run);

@@ -283,6 +283,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
     PrintText(absl::StrCat("\n", CostReport(prepared, cluster.name(), size),
                            ClusterRatesLine(cluster, site, OriginOfRates(line))));
   }
+  PrintText(configured.kernels->Line(compiled));
   if (!line.dump.empty()) {
     ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder, OpenResumedFolder(line));
     if (folder == nullptr) {

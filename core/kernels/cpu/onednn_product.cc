@@ -56,6 +56,12 @@ bool MultipliesBFloat16() {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
 }
 
+std::string OnednnVersion() {
+  const dnnl_version_t& version = *dnnl::version();
+  return absl::StrCat("oneDNN ", version.major, ".", version.minor, ".", version.patch, " (ISA ",
+                      static_cast<int>(dnnl::get_effective_cpu_isa()), ")");
+}
+
 struct OnednnProduct::Prepared {
   struct Argument {
     int index;

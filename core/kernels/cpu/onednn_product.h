@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,10 @@ namespace tessera::cpu {
 // Returns whether the processor has instructions for products of bf16 with sums in f32 (AVX-512
 // BF16 or AMX on x86). They treat subnormal numbers as 0. ONEDNN_MAX_CPU_ISA can hide them.
 bool MultipliesBFloat16();
+
+// Returns the version of oneDNN and the number of the instruction set that it uses:
+// "oneDNN 2.6.3 (ISA 7)".
+std::string OnednnVersion();
 
 // y = a b for each matrix of a batch: a is [rows, depth], b [depth, columns], y [rows, columns]. No
 // size is 0. Sums are f32.

@@ -4,6 +4,7 @@
 #define TESSERA_CORE_KERNELS_INTERFACE_BACKEND_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,11 @@ class KernelCatalogue {
   // Every kernel. The default for a request is the first kernel that accepts it.
   virtual absl::Span<const Kernel* const> kernels() const = 0;
   virtual Processor processor() const = 0;
+  // Return what the times of kernels depend on besides processor(), as text: the processor's exact
+  // model and caches, and the versions of this program and of libraries. Times that were measured
+  // elsewhere are used only if both are equal.
+  virtual std::string Hardware() const { return processor().name; }
+  virtual std::string Libraries() const { return ""; }
 
   // The dtype in which the backend stores values whose dtype in the Graph is `dtype` (the reference
   // stores floats in f64).

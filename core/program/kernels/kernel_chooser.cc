@@ -4,10 +4,12 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "core/ids/table.h"
 #include "core/ops/operator_list.h"
+#include "core/program/kernels/kernel_uses.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"
 
@@ -86,23 +88,32 @@ KernelChooser::Choice& KernelChooser::FindOrChoose(const KernelRequest& request)
     planned.request = request;
     planned.key = request.Key();
     planned.op = FindOperator(request.op);
-    planned.kernel = RecordedOrDefault(planned);
+    planned.kernel = DefaultKernel(*catalogue_, request).value_or(nullptr);
   }
   return it->second;
 }
 
-const Kernel* KernelChooser::RecordedOrDefault(const PlannedKernel& planned) {
-  const std::vector<const Kernel*> candidates = CandidateKernels(*catalogue_, planned.request);
-  if (candidates.empty()) return nullptr;
-  const auto recorded = recorded_.find(planned.key);
-  if (recorded == recorded_.end()) return candidates[0];
-  for (const Kernel* kernel : candidates) {
-    if (ToStdString(kernel->name()) == recorded->second) return kernel;
+void KernelChooser::ChooseRecorded(Program& program) {
+  if (recorded_.empty()) return;
+  const KernelUses uses(program);
+  for (const KernelId id : program.kernels.ids()) {
+    PlannedKernel& planned = program.kernels[id];
+    const auto recorded = recorded_.find(planned.key);
+    if (recorded == recorded_.end() || ToStdString(planned.kernel->name()) == recorded->second) {
+      continue;
+    }
+    const std::vector<const Kernel*> candidates = uses.CandidatesFor(id, *catalogue_);
+    const auto named = absl::c_find_if(candidates, [&recorded](const Kernel* kernel) {
+      return ToStdString(kernel->name()) == recorded->second;
+    });
+    if (named != candidates.end()) {
+      planned.kernel = *named;
+      continue;
+    }
+    note_ = absl::StrCat("the plan names kernel ", Quote(recorded->second), " for ", planned.key,
+                         ", which backend '", catalogue_->name(),
+                         "' does not have; the default is used");
   }
-  note_ =
-      absl::StrCat("the plan names kernel ", Quote(recorded->second), " for ", planned.key,
-                   ", which backend '", catalogue_->name(), "' does not have; the default is used");
-  return candidates[0];
 }
 
 const PlannedKernel* KernelChooser::Find(const KernelRequest& request) {
@@ -118,10 +129,9 @@ absl::StatusOr<const PlannedKernel*> KernelChooser::Choose(const KernelRequest& 
 
 int64_t KernelChooser::WorkspaceBytes(const PlannedKernel& planned) {
   Choice& choice = FindOrChoose(planned.request);
-  if (choice.workspace_bytes < 0) {
-    choice.workspace_bytes = planned.kernel->WorkspaceBytes(planned.request, processor_);
-  }
-  return choice.workspace_bytes;
+  const auto [known, is_new] = choice.workspace_bytes.try_emplace(planned.kernel, 0);
+  if (is_new) known->second = planned.kernel->WorkspaceBytes(planned.request, processor_);
+  return known->second;
 }
 
 KernelTable::KernelTable(KernelChooser* chooser, Program* program)

@@ -1,9 +1,10 @@
-// Chooses the kernel for each request: the one that the Plan names, or else the default.
+// Chooses the kernel for each request: the default one while a Program is lowered and changed by
+// passes, and in the end the one that the Plan names. So which kernels a Plan names changes neither
+// instructions nor values, but only workspaces.
 #ifndef TESSERA_CORE_PROGRAM_KERNELS_KERNEL_CHOOSER_H_
 #define TESSERA_CORE_PROGRAM_KERNELS_KERNEL_CHOOSER_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,15 @@ class KernelChooser {
   // used, and note() says so.
   KernelChooser(const KernelCatalogue* catalogue, const KernelChoices& recorded);
 
-  // Returns the kernel for the request, without its workspace, or nullptr if the backend has none.
-  // The first call for a request chooses it. The pointer is valid as long as the chooser.
+  // Returns the default kernel for the request, without its workspace, or nullptr if the backend
+  // has none. The pointer is valid as long as the chooser.
   const PlannedKernel* Find(const KernelRequest& request);
   // Like Find(), but returns NotFound if the backend has no kernel.
   absl::StatusOr<const PlannedKernel*> Choose(const KernelRequest& request);
+  // Sets each kernel of a Program to the one that the Plan records for its request, if that can run
+  // all instructions that use it. The Program's values must have their final strides. Keeps the
+  // default kernel, with a note, if the backend has no kernel of the recorded name for them.
+  void ChooseRecorded(Program& program);
   // Returns the bytes of scratch memory that a kernel needs. May be slow: a library may have to
   // build a primitive to know the size.
   int64_t WorkspaceBytes(const PlannedKernel& planned);
@@ -49,18 +54,16 @@ class KernelChooser {
 
  private:
   struct Choice {
-    PlannedKernel planned;         // its kernel is null if the backend has none
-    int64_t workspace_bytes = -1;  // -1: not computed yet
+    PlannedKernel planned;  // its kernel is null if the backend has none
+    // By kernel.
+    absl::flat_hash_map<const Kernel*, int64_t> workspace_bytes;
   };
   // Returns the choice for a request, which the first call makes.
   Choice& FindOrChoose(const KernelRequest& request);
-  // Returns the kernel that the Plan records for a request, or else the default; nullptr if the
-  // backend has none. Sets note_ if the recorded kernel does not exist.
-  const Kernel* RecordedOrDefault(const PlannedKernel& planned);
 
   const KernelCatalogue* catalogue_;
   Processor processor_;
-  std::map<std::string, std::string> recorded_;
+  absl::flat_hash_map<std::string, std::string> recorded_;
   absl::node_hash_map<KernelRequest, Choice, KernelRequestHash, KernelRequestEqual> choices_;
   std::string note_;
 };

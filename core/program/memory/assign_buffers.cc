@@ -38,6 +38,7 @@ class Assignment {
     AddDataWaits(program_);
     KeepBuffersUntilWaited(program_);
     DropUnusedKernels(program_);
+    chooser_.ChooseRecorded(program_);
     RETURN_IF_ERROR(PlanWorkspaces(chooser_, program_));
     AssignWorkspaces();
     return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/ids/table.h"
 #include "core/program/hazards/index_lists.h"
+#include "core/program/kernels/kernel_uses.h"
 #include "core/program/passes/pass.h"
 
 namespace tessera {
@@ -127,20 +128,14 @@ class Fuser {
     if (joined.kernel == kNone) return std::nullopt;
     const Kernel& kernel = *program_.KernelOf(joined).kernel;
     for (size_t i = 0; i < joined.inputs.size(); ++i) {
-      if (!kernel.StridedInput(static_cast<int>(i)) && !IsRowMajorOnAllRanks(joined.inputs[i])) {
+      if (!kernel.StridedInput(static_cast<int>(i)) &&
+          !IsRowMajorOnAllRanks(program_, joined.inputs[i])) {
         return std::nullopt;
       }
     }
-    if (!kernel.StridedOutput(0) && !IsRowMajorOnAllRanks(joined.outputs[0])) return std::nullopt;
+    if (!kernel.StridedOutput(0) && !IsRowMajorOnAllRanks(program_, joined.outputs[0]))
+      return std::nullopt;
     return joined;
-  }
-
-  // Returns whether each rank's part of a value is row-major.
-  bool IsRowMajorOnAllRanks(ProgramValueId id) const {
-    const ProgramValue& value = program_.values[id];
-    if (value.packed) return true;
-    return IsRowMajor(value.type.shape, value.strides) &&
-           (value.part == kNone || !program_.parts[value.part].Ragged(program_.mesh));
   }
 
   const KernelRequest& RequestOf(const Instruction& instruction) const {

@@ -37,12 +37,21 @@ std::vector<RankFact> FingerprintsOf(const CompiledRun& run) {
 absl::StatusOr<CompiledRun> CompileTogether(const std::vector<Graph>& graphs, const Plan& plan,
                                             const KernelCatalogue& catalogue, Ranks& ranks,
                                             PluginPasses* plugin_passes) {
-  if (ranks.size() == 1) return CompileRun(graphs, plan, catalogue, 1, plugin_passes);
+  return CompileTogether(graphs, catalogue, ranks, plugin_passes, [&] {
+    return CompileRun(graphs, plan, catalogue, ranks.size(), plugin_passes);
+  });
+}
+
+absl::StatusOr<CompiledRun> CompileTogether(
+    const std::vector<Graph>& graphs, const KernelCatalogue& catalogue, Ranks& ranks,
+    PluginPasses* plugin_passes,
+    const std::function<absl::StatusOr<CompiledRun>()>& compile_first) {
+  if (ranks.size() == 1) return compile_first();
   RETURN_IF_ERROR(CompareRanks(ranks, FingerprintsOf(graphs), kSameProgram));
   absl::StatusOr<CompiledRun> run;
   ASSIGN_OR_RETURN(const std::string bytes,
                    ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
-                     run = CompileRun(graphs, plan, catalogue, ranks.size(), plugin_passes);
+                     run = compile_first();
                      RETURN_IF_ERROR(run.status());
                      return run->plan.SerializeAsString();
                    }));

@@ -72,6 +72,10 @@ absl::Status CheckCombination(const CommandLine& line) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--mode=", ModeName(line.mode), " needs --resume=DIR: the run whose model is to be used"));
   }
+  if (line.kernels != "measured" && line.kernels != "default") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kernels is '", line.kernels, "': it must be measured or default"));
+  }
   if (line.log_every < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--log_every is ", line.log_every, ": it must be 0 or more"));

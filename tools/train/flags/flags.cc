@@ -74,6 +74,10 @@ ABSL_FLAG(std::string, recompute, "",
           "save memory");
 ABSL_FLAG(std::string, dtype, "",
           "f32, bf16 or f16: what operators compute on; parameters and optimizer state stay f32");
+ABSL_FLAG(std::string, kernels, "measured",
+          "measured: where several kernels can do the same work, measure which is fastest on this "
+          "machine, once, and keep the times for later runs; default: choose by fixed rules. What "
+          "a Plan records is used in any case");
 ABSL_FLAG(std::string, memory_limit, "", "refuse a run that needs more than this, such as 2GiB");
 
 ABSL_FLAG(std::string, strategy, "",
@@ -185,8 +189,8 @@ absl::StatusOr<int> ReadRanks(const std::vector<GivenFlag>& given) {
 }
 
 // The flags of a training run that its checkpoints do not hold.
-constexpr absl::string_view kRepeated[] = {"backend",   "hosts",   "interface",
-                                           "integrity", "timeout", "log_every"};
+constexpr absl::string_view kRepeated[] = {"backend", "hosts",     "interface", "integrity",
+                                           "timeout", "log_every", "kernels"};
 
 // Reads the flags of ranks. `given` are all flags of the command line.
 absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {
@@ -270,6 +274,7 @@ const std::vector<FlagGroup>& TrainFlags() {
         {"micro_batches", "N"},
         {"recompute", "WHAT"},
         {"dtype", "NAME", {"precision"}},
+        {"kernels", "HOW"},
         {"memory_limit", "SIZE"}}},
       {"Ranks", RankFlags()},
       {"Run",
@@ -327,6 +332,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   line.allow_changed_data = absl::GetFlag(FLAGS_allow_changed_data);
   line.mode = absl::GetFlag(FLAGS_mode);
   line.log_every = absl::GetFlag(FLAGS_log_every);
+  line.kernels = absl::GetFlag(FLAGS_kernels);
   line.trace = absl::GetFlag(FLAGS_trace);
   line.check_memory = absl::GetFlag(FLAGS_check_memory);
   line.print_config = absl::GetFlag(FLAGS_print_config);

@@ -36,6 +36,7 @@ struct CommandLine {
   bool allow_changed_data = false;
   Mode mode = Mode::kTrain;
   int64_t log_every = 0;
+  std::string kernels;  // "measured" or "default"
   std::string trace;
   std::set<std::string> dump;  // "graph", "plan", "program", "memory"
   bool check_memory = false;

@@ -268,6 +268,8 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
   ASSIGN_OR_RETURN(OpenedData data, OpenData(line, definition, checkpoint, *local, ranks, notes));
   ASSIGN_OR_RETURN(PricedCluster priced,
                    FindCluster(line, run_ranks, effective.config, *local->backend));
+  auto kernels = std::make_unique<KernelSelection>(
+      ranks.is_first() ? line.kernels : kDefaultKernels, local->backend.get());
   return ConfiguredRun{.definition = &definition,
                        .ranks = run_ranks,
                        .config = std::move(effective.config),
@@ -278,6 +280,7 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
                        .damaged = std::move(resumed.damaged),
                        .plan = std::move(plan),
                        .backend = std::move(local->backend),
+                       .kernels = std::move(kernels),
                        .dataset = std::move(data.dataset),
                        .first_row = data.first_row,
                        .priced = std::move(priced)};

@@ -21,6 +21,7 @@
 #include "core/train/data/dataset.h"
 #include "core/train/ranks/ranks.h"
 #include "tools/train/flags/flags.h"
+#include "tools/train/setup/kernel_selection.h"
 #include "tools/train/setup/priced_cluster.h"
 
 namespace tessera {
@@ -45,6 +46,7 @@ struct ConfiguredRun {
   std::vector<std::string> damaged;        // folders of newer checkpoints, on rank 0
   std::optional<Plan> plan;                // of --plan
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<KernelSelection> kernels;  // for `backend`; rank 0 decides
   std::unique_ptr<Dataset> dataset;  // nullptr if the data are not read: to sample, or to plan
   int64_t first_row = 0;             // of the data, at which training begins
   PricedCluster priced;              // empty if nothing is priced

@@ -98,7 +98,8 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
   planned.graphs = std::make_shared<const Graphs>(std::move(graphs));
   const Checkpoint* const checkpoint = configured.checkpoint.get();
   const int ranks = configured.ranks.size;
-  const Plan settings = PlanOfConfig(config, *planned.graphs);
+  Plan settings = PlanOfConfig(config, *planned.graphs);
+  *settings.mutable_kernels() = configured.kernels->Choices();  // for a strategy's candidates
   std::optional<Plan> open = configured.plan;
   ASSIGN_OR_RETURN(const std::string strategy, StrategyOfRun(line, checkpoint, ranks));
   if (!strategy.empty()) {
@@ -160,17 +161,27 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const ConfiguredRun&
   return planned;
 }
 
-// Compiles on all ranks, if there are several, by rank 0's Plan. Errors are agreed ones.
+// Compiles on all ranks, if there are several, by rank 0's Plan. Errors are agreed ones. If
+// `measures`, rank 0 measures kernels that it knows nothing about.
 absl::StatusOr<CompiledRun> Compile(const CommandLine& line, const ConfiguredRun& configured,
                                     const SharedGraphs& graphs, const Plan& plan,
                                     const std::optional<Plugin>& pass_plugin, Ranks& ranks,
-                                    std::vector<std::string>* notes) {
+                                    bool measures, std::vector<std::string>* notes) {
   const KernelCatalogue& catalogue = *configured.backend;
   const int size = configured.ranks.size;
   const std::unique_ptr<PluginPasses> passes = PassesOfPlugins(
       line, pass_plugin.has_value() ? &*pass_plugin : nullptr, graphs, catalogue, size, notes);
-  if (ranks.size() > 1) return CompileTogether(*graphs, plan, catalogue, ranks, passes.get());
-  return CompileRun(*graphs, plan, catalogue, size, passes.get());
+  const auto compile = [&](const Plan& filled_in) {
+    return CompileRun(*graphs, filled_in, catalogue, size, passes.get());
+  };
+  const auto compile_first = [&] {
+    return configured.kernels->Compile(
+        plan, compile,
+        {.measure = measures && !line.plan_only, .memory_limit = MemoryLimit(configured.config)},
+        notes);
+  };
+  if (ranks.size() == 1) return compile_first();
+  return CompileTogether(*graphs, catalogue, ranks, passes.get(), compile_first);
 }
 
 // Returns the cost of a training step as estimated by the strategy, or by the host without one;
@@ -257,7 +268,8 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const Configured
   ASSIGN_OR_RETURN(const PlannedRun planned, PlanRun(line, configured, notes));
   // CheckMemoryLimit compares the limit with the peak, for a better message.
   absl::StatusOr<CompiledRun> compiled =
-      Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, ranks, notes);
+      Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, ranks,
+              /*measures=*/true, notes);
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
   std::string division = DivisionNote(*planned.graphs, *compiled, configured.config);
   if (!division.empty()) notes->push_back(std::move(division));
@@ -287,7 +299,7 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Configur
   ASSIGN_OR_RETURN(const PlannedRun planned,
                    PlanGraphs(line, configured, config, std::move(graphs), &unused_notes));
   return Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, alone,
-                 &unused_notes);
+                 /*measures=*/false, &unused_notes);
 }
 
 absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line,
@@ -304,7 +316,7 @@ absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line,
   }
   std::vector<std::string> unused_notes;
   return Compile(line, configured, graphs, plan, prepared.pass_plugin, *configured.ranks.ranks,
-                 &unused_notes);
+                 /*measures=*/false, &unused_notes);
 }
 
 }  // namespace tessera
