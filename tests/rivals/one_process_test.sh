@@ -35,7 +35,8 @@ round() {
 }
 
 cat >record.json <<END
-{"model": "124m", "processor": "a processor", "amx": true, "threads": 2, "flags": ["--seed=2"],
+{"model": "124m", "processor": "a processor", "amx": true, "bf16": true, "pytorch": true,
+ "threads": 2, "flags": ["--seed=2"],
  "rounds": [$(round f32 0.5 0.8 0.1), $(round f32 0.4 0.5 0.05), $(round f32 0.5 0.75 0.08),
             $(round bf16 0.04 0.1 0.06)]}
 END
@@ -44,7 +45,7 @@ cat table
 fits table
 tr -s ' ' <table >cells
 grep -qF "GPT-2 124m, batches of 4 x 256, AdamW; PyTorch 2.15.0" cells
-grep -qF "a processor, AMX; threads: 2" cells
+grep -qF "a processor, AMX, bf16; threads: 2" cells
 grep -qF "other programs kept 0.0 to 0.0 cores busy" cells
 grep -qF "medians of rounds: 3 with f32, 1 with bf16" cells
 grep -qF "ours with --seed=2" cells
@@ -57,6 +58,11 @@ grep -qxF "all 48 240.0 100.0 232.5 103.2 0.97" cells
 grep -qxF "step 600.0 ms, its products 240.0 ms; at their best rates 232.5 ms," cells
 grep -qxF "the limit of the step, of which it reaches 39%" cells
 grep -qxF "rate of fc2 over that of fc: dX 0.75, dW 1.00; aim >= 0.9" cells
+
+sed 's/"bf16": true/"bf16": false/' record.json >old_processor.json
+"$one_process" --recorded=old_processor.json >table
+fits table
+grep -qxF "left out: bf16 of PyTorch, for which the processor has no instructions" table
 
 "$one_process" --short --steps=1 --threads=1 --dtype=f32 --no_pytorch --programs="$programs" \
   --ours="again=$programs/models/gpt/train" --flags='--seed=2' --json=measured.json >table
