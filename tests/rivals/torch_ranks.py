@@ -14,61 +14,18 @@ import time
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
-from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
+from torch_gpt import Block, Gpt, Sizes, count_parameters, make_optimizer
 
-VOCABULARY, CONTEXT, LAYERS, HEADS, CHANNELS = 16384, 512, 8, 7, 448
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.ln1 = nn.LayerNorm(CHANNELS)
-        self.qkv = nn.Linear(CHANNELS, 3 * CHANNELS)
-        self.proj = nn.Linear(CHANNELS, CHANNELS)
-        self.ln2 = nn.LayerNorm(CHANNELS)
-        self.fc = nn.Linear(CHANNELS, 4 * CHANNELS)
-        self.fc_proj = nn.Linear(4 * CHANNELS, CHANNELS)
-
-    def forward(self, x):
-        rows, tokens, _ = x.shape
-        heads = [
-            part.view(rows, tokens, HEADS, -1).transpose(1, 2)
-            for part in self.qkv(self.ln1(x)).split(CHANNELS, dim=2)
-        ]
-        attended = F.scaled_dot_product_attention(*heads, is_causal=True)
-        x = x + self.proj(attended.transpose(1, 2).reshape(rows, tokens, CHANNELS))
-        return x + self.fc_proj(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
-
-
-class Gpt(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.wte = nn.Embedding(VOCABULARY, CHANNELS)
-        self.wpe = nn.Embedding(CONTEXT, CHANNELS)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.ln_f = nn.LayerNorm(CHANNELS)
-        self.head = nn.Linear(CHANNELS, VOCABULARY, bias=False)
-        self.head.weight = self.wte.weight
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.normal_(parameter, std=0.02)
-
-    def forward(self, tokens, targets):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
-        for block in self.blocks:
-            x = block(x)
-        logits = self.head(self.ln_f(x))
-        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+SIZES = Sizes(layers=8, channels=448, heads=7, vocabulary=16384, context=512)
 
 
 def make_model(mode):
     torch.manual_seed(1)
-    model = Gpt()
+    model = Gpt(SIZES)
     if mode == "ddp":
         return DistributedDataParallel(model)
     if mode == "fsdp1":
@@ -86,10 +43,8 @@ def make_model(mode):
 class Training:
     def __init__(self, mode, rows, tokens):
         self.model = make_model(mode)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True
-        )
-        self.batch = torch.randint(VOCABULARY, (2, rows, tokens))
+        self.optimizer = make_optimizer(self.model)
+        self.batch = torch.randint(SIZES.vocabulary, (2, rows, tokens))
 
     def step(self):
         self.optimizer.zero_grad()
@@ -170,7 +125,7 @@ def main():
         result["bytes"] = peak_bytes(args.modes, args)
     else:
         result["seconds"] = times(args)
-        result["parameters"] = sum(parameter.numel() for parameter in Gpt().parameters())
+        result["parameters"] = count_parameters(Gpt(SIZES))
     if dist.get_rank() == 0:
         print(json.dumps(result), flush=True)
     dist.destroy_process_group()
