@@ -15,6 +15,7 @@
 #include "core/plan/choices/pass_names.h"
 #include "core/plan/choices/stage_passes.h"
 #include "core/plan/complete.h"
+#include "core/plan/rewrite/keep_logits.h"
 #include "core/plan/rewrite_and_lay_out.h"
 #include "core/program/kernels/kernel_chooser.h"
 #include "core/program/lower/lower.h"
@@ -39,6 +40,11 @@ const PlanPart* FindPart(const Plan& plan, const std::string& graph) {
   return nullptr;
 }
 
+// Returns whether logits are kept, if the Plan leaves it open.
+PlanPart::Logits DecideLogits(const Graph& graph) {
+  return HasLogitsToKeep(graph) ? PlanPart::RECOMPUTED : PlanPart::LOGITS_UNSET;
+}
+
 // Replaces the parts of a Plan by complete ones: one for every Graph, in their order, and no other.
 absl::Status CompleteParts(absl::Span<const Graph> graphs, Plan& plan) {
   plan.set_format(kPlanFormat);
@@ -50,6 +56,7 @@ absl::Status CompleteParts(absl::Span<const Graph> graphs, Plan& plan) {
     RETURN_IF_ERROR(CheckPlanPart(graph, part));
     part.set_graph(graph.name());
     if (part.micro_batches() == 0) part.set_micro_batches(1);
+    if (part.logits() == PlanPart::LOGITS_UNSET) part.set_logits(DecideLogits(graph));
     if (part.passes_size() == 0) {
       for (const std::string& pass : DefaultPasses()) part.add_passes(pass);
     }

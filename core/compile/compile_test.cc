@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/kernels/reference/backend.h"
 #include "core/ops/operator_list.h"
@@ -16,6 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Graph Record(const std::string& name) {
   Graph graph(name);
@@ -54,6 +56,47 @@ TEST_F(CompileTest, ASavedPlanReplaysForSomeOfItsGraphs) {
               all->plan.stages(0).parts(i).DebugString());
     EXPECT_EQ(one->programs[0].instructions.size(), all->programs[i].instructions.size());
   }
+}
+
+// Records the mean cross-entropy of a head; in a training Graph with the gradient of its weight.
+Graph RecordHead(const std::string& name) {
+  Graph graph(name);
+  const Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
+  const Tensor targets = graph.Input("targets", {DType::kI32, {4}}, 0);
+  const Tensor w = graph.Parameter("w", {5, 3}, Initializer::Constant(1));
+  const Tensor loss = LinearCrossEntropy(x, w, targets).mean;
+  graph.SetOutput("loss", loss);
+  if (name != "train") return graph;
+  const auto gradients = RecordGradients(graph, loss, {w});
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  graph.SetOutput("gradient", gradients->front());
+  return graph;
+}
+
+TEST_F(CompileTest, LogitsAreDecidedWhereABackwardPassReadsThem) {
+  const std::vector<Graph> graphs = {RecordHead("train"), RecordHead("evaluate")};
+  Plan plan;
+  const auto open = CompileRun(graphs, plan, *backend_);
+  ASSERT_TRUE(open.ok()) << open.status();
+  EXPECT_EQ(open->plan.stages(0).parts(0).logits(), PlanPart::RECOMPUTED);
+  EXPECT_EQ(open->plan.stages(0).parts(1).logits(), PlanPart::LOGITS_UNSET);
+
+  PlanPart& part = *plan.add_stages()->add_parts();
+  part.set_graph("train");
+  part.set_logits(PlanPart::KEPT);
+  const auto kept = CompileRun(graphs, plan, *backend_);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->plan.stages(0).parts(0).logits(), PlanPart::KEPT);
+  EXPECT_THAT(kept->programs[0].ToString(), HasSubstr("%linear_log_sum_exp.logits: f64[4, 5]"));
+  EXPECT_THAT(open->programs[0].ToString(), Not(HasSubstr("linear_log_sum_exp.logits")));
+  const auto replayed = CompileRun(graphs, kept->plan, *backend_);
+  ASSERT_TRUE(replayed.ok()) << replayed.status();
+  EXPECT_EQ(replayed->plan.DebugString(), kept->plan.DebugString());
+
+  part.set_graph("evaluate");
+  EXPECT_EQ(CompileRun(graphs, plan, *backend_).status().message(),
+            "logits: KEPT, but graph 'evaluate' has no backward pass that reads logits; leave out "
+            "the field");
 }
 
 // Regression: with 512 micro-batches, half of the memory was the operators of rewritten Graphs.

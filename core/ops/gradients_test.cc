@@ -152,6 +152,20 @@ TEST_F(GradientsTest, TargetLogitsAloneHaveAGradient) {
             "f32[3, 2], f32[5, 2]\n");
 }
 
+TEST_F(GradientsTest, KeptLogitsAreRead) {
+  const Tensor x = Parameter("x", F32({3, 2})), w = graph_.Input("w", F32({5, 2}));
+  const Tensor targets = graph_.Input("targets", I32({3}));
+  const std::vector<Tensor> outputs =
+      graph_.Record(*FindOperator("linear_log_sum_exp"), {x, w, targets}, {{"keep_logits", true}});
+  EXPECT_EQ(GradientOps(outputs[0]),
+            "fill() -> f32[3]\n"
+            "linear_log_sum_exp_grad(f32[3], f32[3], f32[3, 2], f32[5, 2], i32[3], f32[3], f32[3, "
+            "5]) -> f32[3, 2], f32[5, 2]\n");
+  EXPECT_EQ(GradientOps(outputs[2]),
+            "the gradient of 'linear_log_sum_exp': no gradient flows through the logits that are "
+            "kept");
+}
+
 TEST_F(GradientsTest, CrossEntropyIsAMeanOverValidTargets) {
   const Tensor x = Parameter("x", F32({2, 3, 4})), w = Parameter("w", F32({9, 4}));
   const Tensor targets = graph_.Input("targets", I32({2, 3}), 0);

@@ -36,6 +36,18 @@ absl::StatusOr<TensorType> CheckLogits(const InputCheck& check, int x,
   return TensorType{StatisticDType(inputs[x].dtype), rows};
 }
 
+// Checks that the attribute `keep_logits` is absent, true or false.
+absl::Status CheckKeepLogits(absl::Span<const TensorType> inputs, const Attributes& attributes) {
+  if (!attributes.Has("keep_logits")) return absl::OkStatus();
+  return InputCheck({}, inputs, attributes).Has<bool>("keep_logits");
+}
+
+// Returns the type of the logits, which are statistics: they are not rounded to 16 bits.
+TensorType LogitsType(TensorType row, const TensorType& w) {
+  row.shape.push_back(w.shape[0]);
+  return row;
+}
+
 // Returns the FLOPs of one product over all logits.
 double ProductFlops(const TensorType& x, const TensorType& w) {
   return 2 * Elements(x) * static_cast<double>(w.shape[0]);
@@ -50,19 +62,26 @@ class LinearLogSumExpOp : public Operator {
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {
+    RETURN_IF_ERROR(CheckKeepLogits(inputs, attributes));
     const InputCheck check({"x", "w", "targets"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
-    return std::vector<TensorType>{row, row};
+    std::vector<TensorType> outputs = {row, row};
+    if (KeepsLogits(attributes)) outputs.push_back(LogitsType(row, inputs[Input::kW]));
+    return outputs;
   }
 
   absl::string_view OutputName(int i) const override {
-    return i == Output::kLse ? "lse" : "target_logit";
+    return i == Output::kLse ? "lse" : i == Output::kTargetLogit ? "target_logit" : "logits";
   }
 
   bool Differentiable(int input) const override { return input != Input::kTargets; }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
+    const bool keeps_logits = KeepsLogits(builder.attributes());
+    if (keeps_logits && builder.output_gradient(Output::kLogits).valid()) {
+      return absl::UnimplementedError("no gradient flows through the logits that are kept");
+    }
     Tensor row_gradients[2];
     for (int i = 0; i < 2; ++i) {
       row_gradients[i] = builder.output_gradient(i);
@@ -70,12 +89,13 @@ class LinearLogSumExpOp : public Operator {
         row_gradients[i] = Fill(builder.graph(), builder.output(i).type(), 0);
       }
     }
-    const std::vector<Tensor> gradients = RecordOperator(
-        LinearLogSumExpGradOperator(),
-        {row_gradients[Output::kLse], row_gradients[Output::kTargetLogit], builder.input(Input::kX),
-         builder.input(Input::kW), builder.input(Input::kTargets),
-         builder.output(LinearLogSumExpOutput::kLse)},
-        builder.attributes(), 2);
+    std::vector<Tensor> inputs = {
+        row_gradients[Output::kLse],    row_gradients[Output::kTargetLogit],
+        builder.input(Input::kX),       builder.input(Input::kW),
+        builder.input(Input::kTargets), builder.output(Output::kLse)};
+    if (keeps_logits) inputs.push_back(builder.output(Output::kLogits));
+    const std::vector<Tensor> gradients =
+        RecordOperator(LinearLogSumExpGradOperator(), inputs, builder.attributes(), 2);
     for (int i = 0; i < 2; ++i) builder.SetInputGradient(i, gradients[i]);
     return absl::OkStatus();
   }
@@ -94,6 +114,8 @@ class LinearLogSumExpOp : public Operator {
     }
     // Split by vocabulary: a target on another device adds nothing here.
     signatures.push_back({{B(), S(0), B()}, {PLse(), P()}});
+    if (!KeepsLogits(types.attributes)) return signatures;
+    for (int d = 0; d <= rank; ++d) signatures[d].outputs.push_back(S(d));
     return signatures;
   }
 };
@@ -106,11 +128,20 @@ class LinearLogSumExpGradOp : public Operator {
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {
-    const InputCheck check({"dlse", "dtarget", "x", "w", "targets", "lse"}, inputs, attributes);
+    RETURN_IF_ERROR(CheckKeepLogits(inputs, attributes));
+    const bool keeps_logits = KeepsLogits(attributes);
+    const InputCheck check =
+        keeps_logits
+            ? InputCheck({"dlse", "dtarget", "x", "w", "targets", "lse", "logits"}, inputs,
+                         attributes)
+            : InputCheck({"dlse", "dtarget", "x", "w", "targets", "lse"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
     for (int i : {Input::kDlse, Input::kDtarget, Input::kLse}) {
       RETURN_IF_ERROR(check.Is(i, row));
+    }
+    if (keeps_logits) {
+      RETURN_IF_ERROR(check.Is(Input::kLogits, LogitsType(row, inputs[Input::kW])));
     }
     return std::vector<TensorType>{inputs[Input::kX], inputs[Input::kW]};
   }
@@ -120,14 +151,16 @@ class LinearLogSumExpGradOp : public Operator {
   }
 
   bool IsStatistic(int input) const override {
-    return input == Input::kDlse || input == Input::kDtarget || input == Input::kLse;
+    return input == Input::kDlse || input == Input::kDtarget || input == Input::kLse ||
+           input == Input::kLogits;
   }
 
-  // Logits are recomputed; then follow dx and dw.
+  // Logits are recomputed, unless they are kept; then follow dx and dw.
   OpCost Cost(const OpTypes& types) const override {
     const double product = ProductFlops(types.inputs[Input::kX], types.inputs[Input::kW]);
-    OpCost cost = WithFlops(Operator::Cost(types), 3 * product);
-    cost.recomputed_flops = product;
+    const double recomputed = KeepsLogits(types.attributes) ? 0 : product;
+    OpCost cost = WithFlops(Operator::Cost(types), recomputed + 2 * product);
+    cost.recomputed_flops = recomputed;
     return cost;
   }
 
@@ -140,6 +173,9 @@ class LinearLogSumExpGradOp : public Operator {
     }
     signatures.push_back({{B(), B(), B(), S(0), B(), B()}, {P(), S(0)}});
     signatures.push_back({{P(), P(), B(), B(), B(), B()}, {P(), P()}});
+    if (!KeepsLogits(types.attributes)) return signatures;
+    for (int d = 0; d <= rank; ++d) signatures[d].inputs.push_back(S(d));
+    signatures.back().inputs.push_back(B());
     return signatures;
   }
 };

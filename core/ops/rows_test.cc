@@ -256,5 +256,42 @@ TEST(LinearLogSumExp, ShapesSignaturesAndCosts) {
             "input 2 (targets) is i32[4]; it must be i32[4, 5]");
 }
 
+// Logits are split as x or w is, and are f32 beside bf16.
+TEST(LinearLogSumExp, KeptLogitsAreAnOperand) {
+  const Attributes keeps = {{"keep_logits", true}};
+  const TensorType x = F32({4, 5, 6}), w = F32({50, 6}), row = F32({4, 5});
+  const TensorType logits = F32({4, 5, 50});
+  const Use use("linear_log_sum_exp", {x, w, I32({4, 5})}, keeps);
+  EXPECT_EQ(Inferred(use), "f32[4, 5], f32[4, 5], f32[4, 5, 50]");
+  EXPECT_EQ(SignaturesOf(use),
+            "S(0), B, S(0) -> S(0), S(0), S(0)\n"
+            "S(1), B, S(1) -> S(1), S(1), S(1)\n"
+            "B, S(0), B -> P(lse), P, S(2)\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(use), "");
+  const double product = 2.0 * 20 * 6 * 50;
+  const double bytes = 4.0 * (20 * 6 + 50 * 6 + 20 + 2 * 20 + 20 * 50);
+  EXPECT_EQ(use.kind->Cost(use.types()).flops, product);
+  EXPECT_EQ(use.kind->Cost(use.types()).bytes, bytes);
+  const Use gradient("linear_log_sum_exp_grad", {row, row, x, w, I32({4, 5}), row, logits}, keeps);
+  EXPECT_EQ(Inferred(gradient), "f32[4, 5, 6], f32[50, 6]");
+  EXPECT_EQ(SignaturesOf(gradient),
+            "S(0), S(0), S(0), B, S(0), S(0), S(0) -> S(0), P\n"
+            "S(1), S(1), S(1), B, S(1), S(1), S(1) -> S(1), P\n"
+            "B, B, B, S(0), B, B, S(2) -> P, S(0)\n"
+            "P, P, B, B, B, B, B -> P, P\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
+  EXPECT_EQ(gradient.kind->Cost(gradient.types()).flops, 2 * product);
+  EXPECT_EQ(gradient.kind->Cost(gradient.types()).recomputed_flops, 0);
+  const TensorType half = {DType::kBF16, {4, 6}}, half_w = {DType::kBF16, {50, 6}};
+  EXPECT_EQ(Inferred(Use("linear_log_sum_exp", {half, half_w, I32({4})}, keeps)),
+            "f32[4], f32[4], f32[4, 50]");
+  EXPECT_EQ(Inferred(Use("linear_log_sum_exp_grad", {row, row, x, w, I32({4, 5}), row, x}, keeps)),
+            "input 6 (logits) is f32[4, 5, 6]; it must be f32[4, 5, 50]");
+  EXPECT_EQ(Inferred(Use("linear_log_sum_exp_grad", {row, row, x, w, I32({4, 5}), row}, keeps)),
+            "6 inputs; it takes 7: dlse, dtarget, x, w, targets, lse, logits");
+  EXPECT_EQ(Inferred(Use("linear_log_sum_exp", {x, w, I32({4, 5})}, {{"keep_logits", 1}})),
+            "attribute keep_logits=1 must be true or false");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/plan/choices/pass_names.h"
 #include "core/plan/choices/stage_passes.h"
+#include "core/plan/rewrite/keep_logits.h"
 #include "core/plan/rewrite/precision_choice.h"
 #include "core/plan/rewrite/recompute.h"
 #include "core/status/status_macros.h"
@@ -36,6 +37,13 @@ absl::Status CheckPasses(const PlanPart& part) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckLogits(const PlanPart& part) {
+  if (PlanPart::Logits_IsValid(part.logits())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph ", Quote(part.graph()),
+                                                 " has logits: ", part.logits(),
+                                                 ", which is neither RECOMPUTED nor KEPT"));
 }
 
 // Checks that there is a mesh if there are layouts, or passes for communication.
@@ -91,6 +99,7 @@ absl::Status CheckPlanForm(const Plan& plan) {
             absl::StrCat("the Plan's part for graph ", Quote(part.graph()),
                          " has micro_batches: ", part.micro_batches(), "; it must be at least 1"));
       }
+      RETURN_IF_ERROR(CheckLogits(part));
       RETURN_IF_ERROR(CheckPasses(part));
     }
   }
@@ -115,6 +124,11 @@ absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
   if (part.micro_batches() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches: ", part.micro_batches(), "; it must be at least 1"));
+  }
+  if (part.logits() == PlanPart::KEPT && !HasLogitsToKeep(graph)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("logits: KEPT, but graph '", graph.name(),
+                     "' has no backward pass that reads logits; leave out the field"));
   }
   return CheckBlocks(graph,
                      std::vector<std::string>(part.recompute().begin(), part.recompute().end()));

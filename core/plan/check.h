@@ -13,15 +13,15 @@ inline constexpr int kPlanFormat = 2;
 
 // Returns InvalidArgument, in one line, if this version of Tessera cannot execute the Plan for any
 // Graphs: the format is unknown, there is more than one stage, a part has no graph or the graph of
-// another part, a number of micro-batches is negative, a pass does not exist or has an option that
-// does not fit, a pass is of a plugin that is named by a path, or there are layouts but no mesh.
-// Format 0 (an open Plan) is accepted.
+// another part, a number of micro-batches is negative, an enumerator is unknown, a pass does not
+// exist or has an option that does not fit, a pass is of a plugin that is named by a path, or there
+// are layouts but no mesh. Format 0 (an open Plan) is accepted.
 absl::Status CheckPlanForm(const Plan& plan);
 
 // Returns InvalidArgument if the part names another graph, was made for a Graph with another
-// fingerprint (of the recorded Graph, before any rewriting), names blocks that do not exist, or has
-// a negative number of micro-batches. Fields that the part leaves open (no fingerprint, 0
-// micro_batches) are accepted.
+// fingerprint (of the recorded Graph, before any rewriting), names blocks that do not exist, has a
+// negative number of micro-batches, or keeps logits though no backward pass reads any. Fields that
+// the part leaves open (no fingerprint, 0 micro_batches) are accepted.
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part);
 
 }  // namespace tessera

@@ -43,6 +43,8 @@ TEST(CheckPlanFormTest, RefusesInOneLineWhatCannotBeFollowed) {
        "the Plan has two parts for graph 'train'"},
       {[](Plan&, PlanPart& part) { part.set_micro_batches(-1); },
        "the Plan's part for graph 'train' has micro_batches: -1; it must be at least 1"},
+      {[](Plan&, PlanPart& part) { part.set_logits(static_cast<PlanPart::Logits>(3)); },
+       "the Plan's part for graph 'train' has logits: 3, which is neither RECOMPUTED nor KEPT"},
       {[](Plan&, PlanPart& part) { part.add_passes("magic"); },
        "the Plan's part for graph 'train' lists pass 'magic'; there are fuse, order and none"},
       {[](Plan&, PlanPart& part) { part.add_passes("none"); },

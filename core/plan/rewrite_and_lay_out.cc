@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/ids/table.h"
 #include "core/layout/signature_fit.h"
+#include "core/plan/rewrite/keep_logits.h"
 #include "core/plan/rewrite/rewrite.h"
 #include "core/status/status_macros.h"
 
@@ -113,11 +114,15 @@ class RewrittenLayout {
     }
   }
 
-  // Returns the use of an op along an axis: the recorded one, or, for an op that the rewriting has
-  // added, one that fits the layouts of its inputs in `values`.
+  // Returns the use of an op along an axis: the recorded one, with the layout of kept logits, or,
+  // for an op that the rewriting has added, one that fits the layouts of its inputs in `values`.
   AxisUse UseOf(OpId i, int axis, const Table<ValueId, AxisLayout>& values) const {
-    if (origin_[i] != kNone) return recorded_.ops[origin_[i]][axis];
     const Op& op = graph_.ops()[i];
+    if (origin_[i] != kNone) {
+      AxisUse use = recorded_.ops[origin_[i]][axis];
+      AddLogits(graph_, op, use.signature);
+      return use;
+    }
     const FlatSum& sum = summed_on_[op.outputs[0]];
     if (sum.group == nullptr) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
     if (!absl::c_linear_search(sum.group->axes, axis)) return UseBesideFlat(i, axis, values);
@@ -188,9 +193,7 @@ class RewrittenLayout {
 absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts recorded,
                                                 const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions) {
-  if (part.recompute().empty() && part.micro_batches() <= 1) {
-    return RewrittenGraph{std::move(graph), std::move(recorded)};
-  }
+  if (!Rewrites(part)) return RewrittenGraph{std::move(graph), std::move(recorded)};
   absl::flat_hash_map<std::string, OpId> recorded_ops;
   for (const OpId i : graph.ops().ids()) {
     recorded_ops.emplace(graph.ops()[i].path, i);

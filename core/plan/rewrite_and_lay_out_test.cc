@@ -112,6 +112,41 @@ x (added): data: B
 )text");
 }
 
+// Kept logits are split as the operand is along which the loss is split, and read as they are made.
+TEST(RewriteAndLayOutTest, KeptLogitsAreSplitByRowsOrWords) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", F32({4, 6, 3}), 0);
+  const Tensor targets = graph.Input("targets", {DType::kI32, {4, 6}}, 0);
+  const Tensor w = graph.Parameter("w", {10, 3}, Initializer::Constant(1));
+  const auto gradients = RecordGradients(graph, LinearCrossEntropy(x, w, targets).mean, {w});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  graph.SetOutput("gradient", gradients->front());
+  const auto lines = [&](const std::string& choices) {
+    const std::string plan = "stages { mesh { name: 'data' } " + choices +
+                             " parts { graph: 'train' logits: KEPT micro_batches: 2 } }";
+    const RewrittenGraph rewritten = Rewritten(graph, plan, 2);
+    std::string found;
+    for (const OpId i : rewritten.graph.ops().ids()) {
+      const Op& op = rewritten.graph.ops()[i];
+      if (op.kind->name().substr(0, 18) != "linear_log_sum_exp" || op.micro_batch != 1) continue;
+      absl::StrAppend(&found, AxisUsesToString(rewritten.layouts.ops[i], Pair()), "\n");
+    }
+    return found;
+  };
+  EXPECT_EQ(lines("store { path: 'x|targets' layout: 'data: S(0)' }"),
+            "data: S(0), B, S(0) -> S(0), S(0), S(0)\n"
+            "data: S(0), S(0), S(0), B, S(0), S(0), S(0) -> S(0), P\n");
+  EXPECT_EQ(lines("store { path: 'w' layout: 'data: S(0)' } compute { path: 'linear_log_sum_exp' "
+                  "signature: 'data: B, S(0), B -> P(lse), P' }"),
+            "data: B, S(0), B -> P(lse), P, S(2)\n"
+            "data: B, B, B, S(0), B, B, S(2) -> P, S(0)\n");
+  EXPECT_EQ(lines("store { path: 'w' layout: 'data: S(0, 4)' } compute { path: "
+                  "'linear_log_sum_exp' signature: 'data: B, S(0, 4), B -> P(lse), P' }"),
+            "data: B, S(0, 4), B -> P(lse), P, S(2, 4)\n"
+            "data: B, B, B, S(0, 4), B, B, S(2, 4) -> P, S(0, 4)\n");
+  EXPECT_EQ(lines(""), "data: B\ndata: B\n");
+}
+
 TEST(RewriteAndLayOutTest, OpsAndValuesSayWhatTheyRepeat) {
   const RewrittenGraph rewritten = Rewritten(TrainingGraph(8), R"text(stages {
     mesh { name: "data" } store { path: "x|labels" layout: "data: S(0)" }

@@ -132,6 +132,8 @@ TEST(KitTest, APlanIsBuilt) {
   builder.Compute("head", "shard: B");
   builder.Group({"a", "b"}, {"shard"}).set_gather(GroupChoice::ONCE);
   builder.Precision(TypeProto::F32, TypeProto::BF16);
+  builder.Logits("train", PlanPart::RECOMPUTED);
+  builder.Logits("train", PlanPart::KEPT);
   const Plan plan = builder.Build();
   ASSERT_EQ(plan.stages_size(), 1);
   const Stage& stage = plan.stages(0);
@@ -144,6 +146,9 @@ TEST(KitTest, APlanIsBuilt) {
   EXPECT_THAT(stage.group(0).over(), ElementsAre("shard"));
   EXPECT_FALSE(stage.precision().has_parameters());
   EXPECT_EQ(stage.precision().reduction(), TypeProto::BF16);
+  ASSERT_EQ(stage.parts_size(), 1);
+  EXPECT_EQ(stage.parts(0).graph(), "train");
+  EXPECT_EQ(stage.parts(0).logits(), PlanPart::KEPT);
   // No precision at all is stated if both are the default.
   PlanBuilder in_f32;
   in_f32.Precision(TypeProto::F32, TypeProto::F32);

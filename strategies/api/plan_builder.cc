@@ -46,4 +46,13 @@ void PlanBuilder::Precision(TypeProto::DType parameters, TypeProto::DType reduct
   if (reduction != TypeProto::F32) stage().mutable_precision()->set_reduction(reduction);
 }
 
+void PlanBuilder::Logits(absl::string_view graph, PlanPart::Logits logits) {
+  for (PlanPart& part : *stage().mutable_parts()) {
+    if (part.graph() == graph) return part.set_logits(logits);
+  }
+  PlanPart& part = *stage().add_parts();
+  part.set_graph(std::string(graph));
+  part.set_logits(logits);
+}
+
 }  // namespace tessera::strategy

@@ -42,6 +42,9 @@ class PlanBuilder {
   GroupChoice& Group(absl::Span<const std::string> paths, absl::Span<const std::string> axes);
   // Sets the dtypes in which parameters are used, and their gradients reduced. F32 is the default.
   void Precision(TypeProto::DType parameters, TypeProto::DType reduction);
+  // Sets whether a Graph ("train") keeps the logits of its loss for the backward pass. By default
+  // the host decides.
+  void Logits(absl::string_view graph, PlanPart::Logits logits);
 
  private:
   Plan plan_;

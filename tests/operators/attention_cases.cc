@@ -86,65 +86,109 @@ std::vector<Case> AttentionCases() {
   return cases;
 }
 
-std::vector<Case> LinearLogSumExpCases() {
-  std::vector<Case> cases;
-  const auto add = [&](const Shape& rows, int64_t columns, int64_t vocabulary, bool ignored,
-                       double spread = 1) {
+namespace {
+
+// Adds a use of linear_log_sum_exp, and of its gradient on the statistics (and logits) that the
+// first one makes.
+class LogSumExpCases {
+ public:
+  explicit LogSumExpCases(std::vector<Case>& cases) : cases_(cases) {}
+
+  void Add(const Shape& rows, int64_t columns, int64_t vocabulary, bool ignored,
+           double spread = 1) {
     Shape x = rows;
     x.push_back(columns);
     const std::string detail = absl::StrCat(ignored ? "all ignored" : "", spread == 1 ? "" : "far");
     const CaseInput targets =
         ignored ? Integers(DType::kI32, rows, -100, -99) : Labels(rows, vocabulary);
     const CaseInput input = Normal(x, 0, spread), weight = Normal({vocabulary, columns});
-    cases.push_back(MakeCase("linear_log_sum_exp", detail, {input, weight, targets}));
-    cases.back().condition = 2;
+    Shape logits = rows;
+    logits.push_back(vocabulary);
+    const CaseInput zero_or_one = Integers(DType::kF32, rows, 0, 2);
+    for (const bool keeps_logits : {false, true}) {
+      const Attributes attributes = AttributesFor(keeps_logits);
+      Case forward = MakeCase("linear_log_sum_exp", detail, {input, weight, targets}, attributes);
+      forward.differentiable_outputs = {0, 1};
+      forward.condition = 2;
+      cases_.push_back(forward);
+      // The second one has rows of weight zero, like those of ignored labels.
+      for (const CaseInput& row : {Normal(rows), zero_or_one}) {
+        std::vector<CaseInput> inputs = {row, row, input, weight, targets, Normal(rows)};
+        if (keeps_logits) inputs.push_back(Normal(logits));
+        const bool zeros = row.draw.kind == Draw::Kind::kInteger;
+        Case grad = MakeCase("linear_log_sum_exp_grad", absl::StrCat(zeros ? "zeros " : "", detail),
+                             inputs, attributes);
+        grad.derived = {{.op = "linear_log_sum_exp",
+                         .attributes = attributes,
+                         .from = {2, 3, 4},
+                         .outputs = {0},
+                         .to = {5}}};
+        if (keeps_logits) {
+          grad.derived[0].outputs.push_back(2);
+          grad.derived[0].to.push_back(6);
+        }
+        grad.condition = 4 * spread;
+        cases_.push_back(grad);
+      }
+    }
+  }
 
-    Case grad = MakeCase("linear_log_sum_exp_grad", detail,
-                         {Normal(rows), Normal(rows), input, weight, targets, Normal(rows)});
-    grad.derived = {{.op = "linear_log_sum_exp",
-                     .attributes = {},
-                     .from = {2, 3, 4},
-                     .outputs = {0},
-                     .to = {5}}};
-    grad.condition = 4 * spread;
-    cases.push_back(grad);
-    // Rows of weight zero, like those of ignored labels.
-    grad = MakeCase("linear_log_sum_exp_grad", absl::StrCat("zeros ", detail),
-                    {Integers(DType::kF32, rows, 0, 2), Integers(DType::kF32, rows, 0, 2), input,
-                     weight, targets, Normal(rows)});
-    grad.derived = {{.op = "linear_log_sum_exp",
-                     .attributes = {},
-                     .from = {2, 3, 4},
-                     .outputs = {0},
-                     .to = {5}}};
-    grad.condition = 4 * spread;
-    cases.push_back(grad);
-  };
-  add({5}, 4, 7, false);
-  add({5}, 4, 7, true);
-  add({2, 3}, 4, 6, false);
-  add({}, 3, 5, false);
-  add({0}, 3, 5, false);
-  add({4}, 1, 1, false);
-  add({1}, 9, 2, false);
-  add({6}, 8, 20, false, /*spread=*/10);
-  add({70}, 33, 131, false);
-  add({3, 100}, 16, 50, false);
-  // Words 5 to 9 of 20: most targets are elsewhere.
-  const CaseInput x = Normal({12, 4}), w = Normal({5, 4}), targets = Labels({12}, 20);
-  const Region rows = {{0}, {12}}, all_x = {{0, 0}, {12, 4}}, part = {{5, 0}, {20, 4}};
-  cases.push_back(MakeCase("linear_log_sum_exp", "a part", {x, w, targets}));
-  cases.back().regions = {{all_x, part, rows}, {rows, rows}};
-  cases.push_back(MakeCase("linear_log_sum_exp_grad", "a part",
-                           {Normal({12}), Normal({12}), x, w, targets, Normal({12}, 3)}));
-  cases.back().regions = {{rows, rows, all_x, part, rows, rows}, {all_x, part}};
-  cases.push_back(
-      SpecialCase("linear_log_sum_exp", {SomeNaN({9, 6}), Normal({40, 6}), Labels({9}, 40)}));
-  // Rows of weight zero do not affect the result, whatever their values are.
-  const CaseInput zeros = Integers(DType::kF32, {9}, 0, 1);
-  cases.push_back(
-      SpecialCase("linear_log_sum_exp_grad",
-                  {zeros, zeros, SomeNaN({9, 6}), Normal({40, 6}), Labels({9}, 40), SomeNaN({9})}));
+  // Adds words 5 to 9 of 20: most targets are elsewhere.
+  void AddPart() {
+    const CaseInput x = Normal({12, 4}), w = Normal({5, 4}), targets = Labels({12}, 20);
+    const Region rows = {{0}, {12}}, all_x = {{0, 0}, {12, 4}}, part = {{5, 0}, {20, 4}};
+    const Region logits = {{0, 5}, {12, 20}};
+    for (const bool keeps_logits : {false, true}) {
+      const Attributes attributes = AttributesFor(keeps_logits);
+      cases_.push_back(MakeCase("linear_log_sum_exp", "a part", {x, w, targets}, attributes));
+      cases_.back().regions = {{all_x, part, rows}, {rows, rows}};
+      if (keeps_logits) cases_.back().regions.outputs.push_back(logits);
+      std::vector<CaseInput> inputs = {Normal({12}), Normal({12}), x, w, targets, Normal({12}, 3)};
+      if (keeps_logits) inputs.push_back(Normal({12, 5}));
+      cases_.push_back(MakeCase("linear_log_sum_exp_grad", "a part", inputs, attributes));
+      cases_.back().regions = {{rows, rows, all_x, part, rows, rows}, {all_x, part}};
+      if (keeps_logits) cases_.back().regions.inputs.push_back(logits);
+    }
+  }
+
+  // Adds rows that hold NaN. Those of weight zero do not affect the result.
+  void AddSpecial() {
+    const CaseInput x = SomeNaN({9, 6}), w = Normal({40, 6}), targets = Labels({9}, 40);
+    const CaseInput zeros = Integers(DType::kF32, {9}, 0, 1);
+    for (const bool keeps_logits : {false, true}) {
+      const Attributes attributes = AttributesFor(keeps_logits);
+      cases_.push_back(SpecialCase("linear_log_sum_exp", {x, w, targets}, attributes));
+      std::vector<CaseInput> inputs = {zeros, zeros, x, w, targets, SomeNaN({9})};
+      if (keeps_logits) inputs.push_back(SomeNaN({9, 40}));
+      cases_.push_back(SpecialCase("linear_log_sum_exp_grad", inputs, attributes));
+    }
+  }
+
+ private:
+  static Attributes AttributesFor(bool keeps_logits) {
+    return keeps_logits ? Attributes({{"keep_logits", true}}) : Attributes();
+  }
+
+  std::vector<Case>& cases_;
+};
+
+}  // namespace
+
+std::vector<Case> LinearLogSumExpCases() {
+  std::vector<Case> cases;
+  LogSumExpCases list(cases);
+  list.Add({5}, 4, 7, false);
+  list.Add({5}, 4, 7, true);
+  list.Add({2, 3}, 4, 6, false);
+  list.Add({}, 3, 5, false);
+  list.Add({0}, 3, 5, false);
+  list.Add({4}, 1, 1, false);
+  list.Add({1}, 9, 2, false);
+  list.Add({6}, 8, 20, false, /*spread=*/10);
+  list.Add({70}, 33, 131, false);
+  list.Add({3, 100}, 16, 50, false);
+  list.AddPart();
+  list.AddSpecial();
   return cases;
 }
 

@@ -31,7 +31,7 @@ std::vector<Graph> SlicedGraphs(const std::vector<Graph>& graphs) {
 }
 
 // Returns all Graphs of a run: recorded, in slices, and rewritten into 2 micro-batches with
-// recomputation.
+// recomputation and kept logits.
 std::vector<Graph> GraphsOf(const std::string& model) {
   RunConfig config;
   config.set_batch(4);
@@ -46,7 +46,8 @@ std::vector<Graph> GraphsOf(const std::string& model) {
   const size_t recorded = graphs.size();
   for (Graph& sliced : SlicedGraphs(graphs)) graphs.push_back(std::move(sliced));
   for (size_t i = 0; i < recorded; ++i) {
-    const PlanPart& part = plan.stages(0).parts(static_cast<int>(i));
+    PlanPart part = plan.stages(0).parts(static_cast<int>(i));
+    part.set_logits(PlanPart::KEPT);
     graphs.push_back(RewriteGraph(graphs[i], part).value());
     graphs.push_back(RewriteGraph(graphs[recorded + i], part).value());
     if (part.micro_batches() > 1) {

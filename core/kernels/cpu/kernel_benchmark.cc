@@ -191,19 +191,19 @@ void AddHead(std::vector<Use>& uses) {
     const absl::string_view by = kernel.empty() ? "bf16" : kernel;
     const TensorType x = {dtype, {kRows, kColumns}}, w = {dtype, {kWords, kColumns}},
                      row = F32({kRows});
-    uses.push_back({absl::StrCat("linear_log_sum_exp/", by),
-                    Request("linear_log_sum_exp", {}, {x, w, I32({kRows})}, {row, row}),
-                    product,
-                    {},
-                    {},
-                    kernel});
-    uses.push_back(
-        {absl::StrCat("linear_log_sum_exp_grad/", by),
-         Request("linear_log_sum_exp_grad", {}, {row, row, x, w, I32({kRows}), row}, {x, w}),
-         3 * product,
-         {},
-         {},
-         kernel});
+    const TensorType targets = I32({kRows}), logits = F32({kRows, kWords});
+    const auto add = [&](absl::string_view name, const KernelRequest& request, double products) {
+      uses.push_back({absl::StrCat(name, by), request, products * product, {}, {}, kernel});
+    };
+    const Attributes keeps = {{"keep_logits", true}};
+    add("linear_log_sum_exp/", Request("linear_log_sum_exp", {}, {x, w, targets}, {row, row}), 1);
+    add("linear_log_sum_exp/kept/",
+        Request("linear_log_sum_exp", keeps, {x, w, targets}, {row, row, logits}), 1);
+    add("linear_log_sum_exp_grad/",
+        Request("linear_log_sum_exp_grad", {}, {row, row, x, w, targets, row}, {x, w}), 3);
+    add("linear_log_sum_exp_grad/kept/",
+        Request("linear_log_sum_exp_grad", keeps, {row, row, x, w, targets, row, logits}, {x, w}),
+        2);
   }
 }
 

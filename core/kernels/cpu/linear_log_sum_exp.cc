@@ -1,10 +1,14 @@
 // The head of a language model with cross-entropy: logits = x w^T are computed in chunks, used and
-// discarded.
+// discarded, or copied to the tensor that keeps them.
 //
 // A chunk is a block of rows by a block of the vocabulary, 8 MiB at most. Blocks of rows are long
 // (usually all rows), and the vocabulary is split. So each block of rows reads w, by far the
 // largest tensor, once and writes dw once. Chunks of complete rows of logits would read and write
 // them once for every forty rows. Each row has a running maximum and sum over its chunks.
+//
+// A product writes to its chunk even if logits are kept, because oneDNN may choose another
+// algorithm for rows at a distance. So kept logits have the bits of those that the backward pass
+// would compute again.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -104,8 +108,9 @@ class BoundForward : public BoundKernel {
   }
 
   // Adds a chunk's logits to the running maxima and sums of its rows, and stores the logits of
-  // targets that are in it.
+  // targets that are in it, and those that are kept.
   void AddChunk(const KernelCall& call, IndexRange rows, IndexRange words, const float* logits) {
+    const bool keeps_logits = KeepsLogits(call.request.attributes);
     const int64_t first = FirstTarget(call, LinearLogSumExpInput::kW, words);
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -114,6 +119,10 @@ class BoundForward : public BoundKernel {
         const double sum = HWY_DYNAMIC_DISPATCH(SumOfExps)(row, words.count, &max);
         sums_[i] = sums_[i] * std::exp(double{maxima_[i]} - double{ShiftOf(max)}) + sum;
         maxima_[i] = max;
+        if (keeps_logits) {
+          const TensorView& kept = call.outputs[LinearLogSumExpOutput::kLogits];
+          std::copy_n(row, words.count, KeptRow(kept, rows.begin + i, words));
+        }
         const int64_t target =
             call.inputs[LinearLogSumExpInput::kTargets].As<int32_t>()[rows.begin + i] - first;
         if (target >= 0 && target < words.count) {

@@ -1,9 +1,11 @@
 // The gradient of the head of a language model with cross-entropy, in the chunks of
-// linear_log_sum_exp.cc: logits are computed again and replaced by their gradients.
+// linear_log_sum_exp.cc: logits are computed again, or read if they were kept, and their gradients
+// are computed from them.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,12 +28,13 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Replaces a row of logits by `factor` times the gradient of its log-sum-exp.
-void LogitsToGradients(float lse, float factor, float* logits, int64_t count) {
+// Computes `factor` times the gradient of a row's log-sum-exp. It may replace the logits.
+void LogitsToGradients(float lse, float factor, const float* logits, float* gradients,
+                       int64_t count) {
   const Floats shift = SetF(lse), by = SetF(factor);
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
     const Floats share = Exp(hn::Sub(access.Load(logits + i), shift));
-    access.Store(hn::Mul(by, share), logits + i);
+    access.Store(hn::Mul(by, share), gradients + i);
   });
 }
 
@@ -48,12 +51,18 @@ HWY_EXPORT(LogitsToGradients);
 
 // The products of a chunk. Those of the first chunk set a gradient, those of the others add to it.
 struct GradientProducts {
-  ChunkProducts logits, first_dx, more_dx, first_dw, more_dw;
+  std::optional<ChunkProducts> logits;  // if they were not kept
+  ChunkProducts first_dx, more_dx, first_dw, more_dw;
 
   // The gradients of logits are multiplied in the dtype of x. dx is f32; dw is f32 if there are
   // several blocks of rows, which add to it.
-  static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, Multiplier by, int threads) {
-    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, by, threads));
+  static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, Multiplier by,
+                                               const KernelRequest& request) {
+    const int threads = request.threads;
+    std::optional<ChunkProducts> logits;
+    if (!KeepsLogits(request.attributes)) {
+      ASSIGN_OR_RETURN(logits, MakeLogits(chunks, by, threads));
+    }
     const auto dx = [&](bool accumulate) {
       return ChunkProducts::Make(chunks, by.method, threads, [&](int64_t rows, int64_t words) {
         return ProductShape{.rows = rows,
@@ -82,8 +91,8 @@ struct GradientProducts {
                             std::move(first_dw), std::move(more_dw)};
   }
   int64_t scratch_bytes() const {
-    return std::max({logits.scratch_bytes(), first_dx.scratch_bytes(), more_dx.scratch_bytes(),
-                     first_dw.scratch_bytes(), more_dw.scratch_bytes()});
+    return std::max({logits.has_value() ? logits->scratch_bytes() : 0, first_dx.scratch_bytes(),
+                     more_dx.scratch_bytes(), first_dw.scratch_bytes(), more_dw.scratch_bytes()});
   }
 };
 
@@ -173,7 +182,9 @@ class BoundGradient : public BoundKernel {
     auto* const logits = reinterpret_cast<float*>(workspace + place_.logits);
     void* const scratch = workspace + place_.scratch;
     const void* const w = RowAt(call.inputs[Input::kW], words.begin);
-    RETURN_IF_ERROR(products_.logits.For(rows.count, words.count).Run(x, w, logits, scratch));
+    if (products_.logits.has_value()) {
+      RETURN_IF_ERROR(products_.logits->For(rows.count, words.count).Run(x, w, logits, scratch));
+    }
     const void* const dlogits = ToGradient(call, rows, words, logits);
     ChunkProducts& dx_product = words.begin == 0 ? products_.first_dx : products_.more_dx;
     RETURN_IF_ERROR(dx_product.For(rows.count, words.count).Run(dlogits, w, dx, scratch));
@@ -184,17 +195,20 @@ class BoundGradient : public BoundKernel {
         .Run(dlogits, x, ElementAt(dw_dtype, dw, words.begin * chunks_.columns), scratch);
   }
 
-  // Replaces the chunk's logits by their gradients, and returns these in the dtype of x: in place,
-  // or as a copy.
+  // Replaces the chunk's logits by their gradients, which are computed from the kept logits if
+  // there are any. Returns the gradients in the dtype of x: in place, or as a copy.
   const void* ToGradient(const KernelCall& call, IndexRange rows, IndexRange words,
                          float* logits) const {
+    const bool kept = KeepsLogits(call.request.attributes);
     const int64_t first = FirstTarget(call, LinearLogSumExpGradInput::kW, words);
     const DType dtype = call.inputs[Input::kX].dtype;
     char* const halves = static_cast<char*>(call.workspace) + place_.halves;
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         float* const row = logits + i * words.count;
-        RowToGradient(call, rows.begin + i, first, words.count, row);
+        const float* const from =
+            kept ? KeptRow(call.inputs[Input::kLogits], rows.begin + i, words) : row;
+        RowToGradient(call, rows.begin + i, first, words.count, from, row);
         if (dtype != DType::kF32) {
           FromFloats(dtype, row, words.count, ElementAt(dtype, halves, i * words.count));
         }
@@ -203,18 +217,21 @@ class BoundGradient : public BoundKernel {
     return dtype == DType::kF32 ? static_cast<const void*>(logits) : halves;
   }
 
-  // Replaces the logits of row r by their gradients. `first` is the target id of the first of
-  // `count`.
+  // Computes the gradients of the logits of row r; they may replace the logits. `first` is the
+  // target id of the first of `count`.
   static void RowToGradient(const KernelCall& call, int64_t r, int64_t first, int64_t count,
-                            float* row) {
+                            const float* logits, float* gradients) {
     if (IsDead(call, r)) {
-      std::fill_n(row, count, 0.0f);
+      std::fill_n(gradients, count, 0.0f);
       return;
     }
     HWY_DYNAMIC_DISPATCH(LogitsToGradients)
-    (call.inputs[Input::kLse].As<float>()[r], call.inputs[Input::kDlse].As<float>()[r], row, count);
+    (call.inputs[Input::kLse].As<float>()[r], call.inputs[Input::kDlse].As<float>()[r], logits,
+     gradients, count);
     const int64_t target = call.inputs[Input::kTargets].As<int32_t>()[r] - first;
-    if (target >= 0 && target < count) row[target] += call.inputs[Input::kDtarget].As<float>()[r];
+    if (target >= 0 && target < count) {
+      gradients[target] += call.inputs[Input::kDtarget].As<float>()[r];
+    }
   }
 
   // Writes sums in f32 to rows of `to`, rounded to its dtype.
@@ -244,7 +261,8 @@ class GradientKernel : public Kernel {
     return request.epilogues.empty() && AllAre(by_.dtype, request.outputs) &&
            AllAre(by_.dtype, {inputs[Input::kX], inputs[Input::kW]}) &&
            AllAre(DType::kF32,
-                  {inputs[Input::kDlse], inputs[Input::kDtarget], inputs[Input::kLse]});
+                  {inputs[Input::kDlse], inputs[Input::kDtarget], inputs[Input::kLse]}) &&
+           (!KeepsLogits(request.attributes) || inputs[Input::kLogits].dtype == DType::kF32);
   }
   bool LibraryWorkspace() const override { return true; }
 
@@ -252,15 +270,13 @@ class GradientKernel : public Kernel {
                          const Processor& /*processor*/) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return 0;
-    const absl::StatusOr<GradientProducts> products =
-        GradientProducts::Make(chunks, by_, request.threads);
+    const absl::StatusOr<GradientProducts> products = GradientProducts::Make(chunks, by_, request);
     return products.ok() ? BoundGradient::WorkspaceBytes(chunks, by_.dtype, *products) : 0;
   }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
-    ASSIGN_OR_RETURN(GradientProducts products,
-                     GradientProducts::Make(chunks, by_, request.threads));
+    ASSIGN_OR_RETURN(GradientProducts products, GradientProducts::Make(chunks, by_, request));
     return std::make_unique<BoundGradient>(chunks, by_.dtype, std::move(products));
   }
 

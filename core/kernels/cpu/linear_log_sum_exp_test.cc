@@ -1,9 +1,11 @@
 // The head's loss by hand, and in chunks.
 #include "core/ops/linear_log_sum_exp.h"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/kernels/cpu/testing/kernels.h"
@@ -108,6 +110,87 @@ TEST_P(LinearLogSumExpTest, LogitsInChunksAreLogits) {
   }
   for (size_t i = 0; i < expected_dw.size(); ++i) {
     ASSERT_NEAR(dw[i], expected_dw[i], 2e-4) << "word " << i / kColumns;
+  }
+}
+
+constexpr const char* kKernels[] = {"onednn", "onednn_gemm", "onednn_via_f32",
+                                    "onednn_gemm_via_f32", "onednn_bf16"};
+
+std::vector<char> BitsOf(const TestTensor& tensor) {
+  const auto* const bytes = static_cast<const char*>(tensor.memory->data());
+  return {bytes, bytes + NumBytes(tensor.type)};
+}
+
+// Kept logits are those that the backward pass would compute again, to the bit: in a chunk, and in
+// several blocks of rows and of words. A row that must not contribute holds NaN.
+TEST_P(LinearLogSumExpTest, KeptLogitsChangeNoBits) {
+  const Attributes keeps = {{"keep_logits", true}};
+  int compared = 0;
+  for (const auto& [rows, words, columns] :
+       {std::array<int64_t, 3>{7, 11, 5}, std::array<int64_t, 3>{2101, 2203, 5}}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const auto in_dtype = [&](TestTensor tensor) {
+        return dtype == DType::kF32 ? std::move(tensor) : ToBF16(tensor);
+      };
+      TestTensor floats = RandomTensor({rows, columns}, 40);
+      floats.view().As<float>()[3 * columns] = std::nanf("");
+      const TestTensor x = in_dtype(std::move(floats)),
+                       w = in_dtype(RandomTensor({words, columns}, 41));
+      TestTensor dlse = RandomTensor({rows}, 42), dtarget = RandomTensor({rows}, 43);
+      dlse.view().As<float>()[3] = dtarget.view().As<float>()[3] = 0;
+      std::vector<int32_t> ids(rows);
+      for (int64_t r = 0; r < rows; ++r) ids[r] = static_cast<int32_t>(r * 31 % (words + 3));
+      const TestTensor targets = IntTensor({rows}, ids);
+      for (const char* kernel : kKernels) {
+        SCOPED_TRACE(testing::Message() << kernel << ", " << rows << " rows");
+        const auto made = RunKernels(
+            {"linear_log_sum_exp", {}, {&x, &w, &targets}, {F32({rows}), F32({rows})}}, 2, kernel);
+        const auto kept = RunKernels({"linear_log_sum_exp",
+                                      keeps,
+                                      {&x, &w, &targets},
+                                      {F32({rows}), F32({rows}), F32({rows, words})}},
+                                     2, kernel);
+        ASSERT_EQ(made.empty(), kept.empty());
+        if (made.empty()) continue;
+        for (const int i : {0, 1}) EXPECT_EQ(BitsOf(kept[i]), BitsOf(made[i])) << "output " << i;
+        const auto recomputed = RunKernels({"linear_log_sum_exp_grad",
+                                            {},
+                                            {&dlse, &dtarget, &x, &w, &targets, &made[0]},
+                                            {x.type, w.type}},
+                                           2, kernel);
+        const auto read = RunKernels({"linear_log_sum_exp_grad",
+                                      keeps,
+                                      {&dlse, &dtarget, &x, &w, &targets, &kept[0], &kept[2]},
+                                      {x.type, w.type}},
+                                     2, kernel);
+        ASSERT_EQ(read.size(), 2);
+        for (const int i : {0, 1}) EXPECT_EQ(BitsOf(read[i]), BitsOf(recomputed[i])) << i;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GE(compared, 8);
+}
+
+// Sums over no columns are 0.
+TEST_P(LinearLogSumExpTest, KeptLogitsOfEmptyShapes) {
+  const Attributes keeps = {{"keep_logits", true}};
+  for (const auto& [rows, words, columns] :
+       {std::array<int64_t, 3>{0, 3, 2}, std::array<int64_t, 3>{2, 3, 0}}) {
+    const TestTensor x = EmptyTensor(DType::kF32, {rows, columns}),
+                     w = RandomTensor({words, columns}, 1),
+                     targets = IntTensor({rows}, std::vector<int32_t>(rows, 1));
+    const auto forward = RunKernels({"linear_log_sum_exp",
+                                     keeps,
+                                     {&x, &w, &targets},
+                                     {F32({rows}), F32({rows}), F32({rows, words})}});
+    EXPECT_EQ(forward[2].values<float>(), std::vector<float>(rows * words, 0));
+    const auto backward =
+        RunKernels({"linear_log_sum_exp_grad",
+                    keeps,
+                    {&forward[0], &forward[1], &x, &w, &targets, &forward[0], &forward[2]},
+                    {x.type, w.type}});
+    EXPECT_EQ(backward[1].values<float>(), std::vector<float>(words * columns, 0));
   }
 }
 

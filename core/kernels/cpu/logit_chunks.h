@@ -117,6 +117,11 @@ struct IndexRange {
   int64_t begin, count;
 };
 
+// Returns the address of the part of a row of kept logits that is in a chunk.
+inline float* KeptRow(const TensorView& logits, int64_t row, IndexRange words) {
+  return logits.As<float>() + row * logits.shape.back() + words.begin;
+}
+
 // Returns the address of a row of a row-major tensor.
 inline void* RowAt(const TensorView& view, int64_t row) {
   return ElementAt(view.dtype, view.data, row * view.shape.back());

@@ -261,6 +261,30 @@ TEST(ReferenceKernels, LinearLogSumExpIgnoresTargetsOutsideOfTheVocabulary) {
   EXPECT_THAT(dw.data, Pointwise(DoubleNear(1e-14), {-0.25, 0.25}));
 }
 
+TEST(ReferenceKernels, KeptLogitsAreThoseThatTheGradientReads) {
+  const Attributes keeps = {{"keep_logits", true}};
+  auto x = F64({2, 1}, {2, 3}), w = F64({2, 1}, {1, -1});
+  auto targets = I32({2}, {0, 1});
+  auto lse = F64({2}), target_logit = F64({2}), logits = F64({2, 2});
+  ASSERT_TRUE(RunKernel("linear_log_sum_exp", keeps, {x.view, w.view, targets.view},
+                        {lse.view, target_logit.view, logits.view})
+                  .ok());
+  EXPECT_THAT(logits.data, ElementsAre(2, -2, 3, -3));
+  EXPECT_THAT(target_logit.data, ElementsAre(2, -3));
+
+  // The second row has no weight: nothing of it is read.
+  logits.data = {0, std::log(3.0), kNaN, kNaN};
+  lse.data = {std::log(4.0), kNaN};
+  auto dlse = F64({2}, {1, 0}), dtarget = F64({2}, {0, 0}), dx = F64({2, 1}), dw = F64({2, 1});
+  ASSERT_TRUE(
+      RunKernel("linear_log_sum_exp_grad", keeps,
+                {dlse.view, dtarget.view, x.view, w.view, targets.view, lse.view, logits.view},
+                {dx.view, dw.view})
+          .ok());
+  EXPECT_THAT(dx.data, Pointwise(DoubleNear(1e-14), {0.25 - 0.75, 0.0}));
+  EXPECT_THAT(dw.data, Pointwise(DoubleNear(1e-14), {0.5, 1.5}));
+}
+
 TEST(ReferenceKernels, TheLogSumExpOfMinusInfinityIsMinusInfinity) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   auto x = F64({1, 1}, {1}), w = F64({2, 1}, {-kInfinity, -kInfinity});

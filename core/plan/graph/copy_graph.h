@@ -21,6 +21,11 @@ void CopyStatesAndBlocks(const Graph& from, Graph& to, Table<ValueId, ValueId>& 
 // `copy_of` maps a value of `from` to its value in `to`.
 void CopyResults(const Graph& from, const std::function<ValueId(ValueId)>& copy_of, Graph& to);
 
+// Copies what ops and values are the gradients of. Call it after all ops have been copied. `values`
+// and `ops` map those of `from` to those of `to`; every value and op must have been copied.
+void CopyGradientLinks(const Graph& from, const Table<ValueId, ValueId>& values,
+                       const Table<OpId, OpId>& ops, Graph& to);
+
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_PLAN_GRAPH_COPY_GRAPH_H_

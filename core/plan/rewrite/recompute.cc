@@ -149,21 +149,8 @@ class Recomputer {
     }
     CopyResults(
         graph_, [this](ValueId old) { return new_value_[old]; }, out);
-    LinkGradients(out);
+    CopyGradientLinks(graph_, new_value_, new_op_, out);
     return out;
-  }
-
-  void LinkGradients(Graph& out) const {
-    const auto renumbered = [this](ValueId id) { return id == kNone ? ValueId() : new_value_[id]; };
-    for (const ValueId i : graph_.values().ids()) {
-      const Value& value = graph_.values()[i];
-      out.SetGradientOfValue(new_value_[i], renumbered(value.gradient_of));
-      out.SetCompleteGradientOf(new_value_[i], renumbered(value.complete_gradient_of));
-    }
-    for (const OpId id : graph_.ops().ids()) {
-      const OpId forward = graph_.op(id).gradient_of;
-      if (forward != kNone) out.SetGradientOf(new_op_[id], new_op_[forward]);
-    }
   }
 
   // Appends an op of the source. Ops of the backward pass read copies of activations that are not

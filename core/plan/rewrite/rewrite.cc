@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/plan/rewrite/keep_logits.h"
 #include "core/plan/rewrite/micro_batches.h"
 #include "core/plan/rewrite/recompute.h"
 #include "core/status/status_macros.h"
@@ -10,12 +11,17 @@ namespace tessera {
 
 absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part,
                                    absl::Span<const std::string> separate) {
-  if (!part.recompute().empty()) {
-    const std::vector<std::string> blocks(part.recompute().begin(), part.recompute().end());
+  const std::vector<std::string> blocks(part.recompute().begin(), part.recompute().end());
+  if (part.logits() == PlanPart::KEPT) graph = KeepLogits(graph, blocks);
+  if (!blocks.empty()) {
     ASSIGN_OR_RETURN(graph, RecomputeBlocks(graph, blocks));
   }
   if (part.micro_batches() == 0 || part.micro_batches() == 1) return graph;
   return SplitIntoMicroBatches(graph, part.micro_batches(), separate);
+}
+
+bool Rewrites(const PlanPart& part) {
+  return part.logits() == PlanPart::KEPT || !part.recompute().empty() || part.micro_batches() > 1;
 }
 
 }  // namespace tessera

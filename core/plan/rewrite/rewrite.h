@@ -11,13 +11,17 @@
 
 namespace tessera {
 
-// Returns the Graph as `part` says: first with blocks recomputed (recompute.h), then split into
-// micro-batches (micro_batches.h). If the part asks for neither, the Graph is returned unchanged.
-// Does not check that the part belongs to this Graph (check.h does).
+// Returns the Graph as `part` says: first with logits that are kept (keep_logits.h), then with
+// blocks recomputed (recompute.h), then split into micro-batches (micro_batches.h). If the part
+// asks for none of these (Rewrites), the Graph is returned unchanged. Does not check that the part
+// belongs to this Graph (check.h does).
 //
 // `separate` names the inputs that become one input for each micro-batch.
 absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part,
                                    absl::Span<const std::string> separate = {});
+
+// Returns whether a part changes its Graph.
+bool Rewrites(const PlanPart& part);
 
 }  // namespace tessera
 
