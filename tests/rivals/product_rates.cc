@@ -79,9 +79,8 @@ absl::StatusOr<int> TimeProducts(const CommandLine& line, Job& job) {
     for (const KernelSeconds& each : *measured.times.Find(key)) {
       if (std::isfinite(each.seconds)) kernels[each.kernel] = each.seconds;
     }
-    result["products"].push_back({{"request", key},
-                                  {"paths", paths.at(product.kernel)},
-                                  {"seconds", std::move(kernels)}});
+    result["products"].push_back(
+        {{"request", key}, {"paths", paths.at(product.kernel)}, {"seconds", std::move(kernels)}});
   }
   PrintLine(result.dump(1));
   return 0;

@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/cost/kept_logits.h"
 #include "core/cost/step_cost.h"
+#include "core/posix/available_memory.h"
 #include "core/status/status_macros.h"
 #include "core/status/with_message.h"
 #include "core/text/counted.h"
@@ -161,6 +163,54 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const ConfiguredRun&
   return planned;
 }
 
+// Returns the part of a Plan for the training Graph if that has logits to keep, the Plan leaves
+// open whether they are kept, and it pays; else nullptr.
+PlanPart* FindOpenLogits(const CommandLine& line, const ConfiguredRun& configured,
+                         const Graphs& graphs, Plan& plan) {
+  const Cluster& cluster = configured.priced.cluster;
+  const MachineRates rates = line.cluster.empty() ? kUsualRates
+                                                  : MachineRates{cluster.f32_flops_per_second(),
+                                                                 cluster.memory_bytes_per_second()};
+  for (const Graph& graph : graphs) {
+    if (graph.name() != kTrain || !KeepingLogitsPays(graph, rates)) continue;
+    for (PlanPart& part : *plan.mutable_stages(0)->mutable_parts()) {
+      if (part.graph() == kTrain && part.logits() == PlanPart::LOGITS_UNSET) return &part;
+    }
+  }
+  return nullptr;
+}
+
+// Returns whether the memory that a rank may use suffices for a compiled run.
+bool FitsInMemory(const ConfiguredRun& configured, const CompiledRun& compiled) {
+  const int64_t limit = MemoryLimit(configured.config);
+  if (limit > 0) return compiled.arena_bytes() <= limit;
+  const int64_t available = AvailableMemory() / configured.ranks.of_host;
+  return available <= 0 || compiled.arena_bytes() <= available;
+}
+
+// Compiles a Plan by `compile` on rank 0, which decides what the Plan leaves to the host: whether
+// logits are kept (if that pays and fits in memory), and kernels.
+absl::StatusOr<CompiledRun> CompileFirst(
+    const CommandLine& line, const ConfiguredRun& configured, const Graphs& graphs, Plan plan,
+    const std::function<absl::StatusOr<CompiledRun>(const Plan& plan)>& compile, bool measures,
+    std::vector<std::string>* notes) {
+  const KernelSelection::Options options = {.measure = measures && !line.plan_only,
+                                            .memory_limit = MemoryLimit(configured.config)};
+  PlanPart* const part = FindOpenLogits(line, configured, graphs, plan);
+  if (part != nullptr) {
+    part->set_logits(PlanPart::KEPT);
+    std::vector<std::string> notes_if_kept;
+    ASSIGN_OR_RETURN(CompiledRun kept,
+                     configured.kernels->Compile(plan, compile, options, &notes_if_kept));
+    if (FitsInMemory(configured, kept)) {
+      notes->insert(notes->end(), notes_if_kept.begin(), notes_if_kept.end());
+      return kept;
+    }
+    part->clear_logits();
+  }
+  return configured.kernels->Compile(plan, compile, options, notes);
+}
+
 // Compiles on all ranks, if there are several, by rank 0's Plan. Errors are agreed ones. If
 // `measures`, rank 0 measures kernels that it knows nothing about.
 absl::StatusOr<CompiledRun> Compile(const CommandLine& line, const ConfiguredRun& configured,
@@ -175,10 +225,7 @@ absl::StatusOr<CompiledRun> Compile(const CommandLine& line, const ConfiguredRun
     return CompileRun(*graphs, filled_in, catalogue, size, passes.get());
   };
   const auto compile_first = [&] {
-    return configured.kernels->Compile(
-        plan, compile,
-        {.measure = measures && !line.plan_only, .memory_limit = MemoryLimit(configured.config)},
-        notes);
+    return CompileFirst(line, configured, *graphs, plan, compile, measures, notes);
   };
   if (ranks.size() == 1) return compile_first();
   return CompileTogether(*graphs, catalogue, ranks, passes.get(), compile_first);
