@@ -26,8 +26,20 @@ std::vector<Case> MatMulCases() {
   struct Sizes {
     int64_t m, k, n;
   };
-  const Sizes matrices[] = {{3, 4, 5}, {1, 7, 1}, {1, 1, 1},  {17, 33, 9}, {5, 1, 3},    {0, 3, 2},
-                            {3, 2, 0}, {3, 0, 2}, {1, 64, 9}, {66, 5, 1},  {70, 65, 130}};
+  const Sizes matrices[] = {{3, 4, 5},
+                            {1, 7, 1},
+                            {1, 1, 1},
+                            {17, 33, 9},
+                            {5, 1, 3},
+                            {0, 3, 2},
+                            {3, 2, 0},
+                            {3, 0, 2},
+                            {1, 64, 9},
+                            {66, 5, 1},
+                            {70, 65, 130},
+                            // Rows of a multiple of 1024 bytes, which some kernels copy.
+                            {3, 512, 2},
+                            {256, 2, 512}};
   for (bool transpose_a : {false, true}) {
     for (bool transpose_b : {false, true}) {
       const auto add = [&](const Shape& a, const Shape& b, int64_t m, int64_t k, int64_t n) {
@@ -59,6 +71,7 @@ std::vector<Case> MatMulCases() {
     add(3, 4, 5);
     add(1, 7, 1);
     add(33, 16, 35);
+    add(256, 2, 512);
   }
   for (bool transpose : {false, true}) {
     const Attributes attributes = {{"transpose_a", transpose}, {"transpose_b", transpose}};

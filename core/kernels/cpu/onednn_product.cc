@@ -23,9 +23,11 @@ memory::data_type OneDnnType(DType dtype) {
   return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-// Describes a batch of matrices, one after another.
-memory::desc Matrices(DType dtype, int64_t batch, int64_t rows, int64_t columns, bool transposed) {
-  const int64_t row = transposed ? 1 : columns, column = transposed ? rows : 1;
+// Describes a batch of matrices, one after another. `pitch` is as in ProductShape.
+memory::desc Matrices(DType dtype, int64_t batch, int64_t rows, int64_t columns, bool transposed,
+                      int64_t pitch = 0) {
+  const int64_t stored = pitch > 0 ? pitch : (transposed ? rows : columns);
+  const int64_t row = transposed ? 1 : stored, column = transposed ? stored : 1;
   if (batch == 1) {
     return memory::desc({rows, columns}, OneDnnType(dtype), memory::dims{row, column});
   }
@@ -86,9 +88,9 @@ struct OnednnProduct::Prepared {
       : method(ProductMethod::kPrimitive), shape(shape), threads(threads), stream(Engine()) {
     const int64_t batch = shape.batch;
     const memory::desc a =
-        Matrices(shape.operands, batch, shape.rows, shape.depth, shape.transpose_a);
-    const memory::desc b =
-        Matrices(shape.operands, batch, shape.depth, shape.columns, shape.transpose_b);
+        Matrices(shape.operands, batch, shape.rows, shape.depth, shape.transpose_a, shape.a_pitch);
+    const memory::desc b = Matrices(shape.operands, batch, shape.depth, shape.columns,
+                                    shape.transpose_b, shape.b_pitch);
     const memory::desc y = Matrices(shape.result, batch, shape.rows, shape.columns, false);
     const memory::desc row = Row(shape.result, batch, shape.columns);
     dnnl::primitive_attr attributes;
@@ -148,11 +150,12 @@ struct OnednnProduct::Prepared {
     const auto* const a = static_cast<const float*>(a_data);
     const auto* const b = static_cast<const float*>(b_data);
     auto* const y = static_cast<float*>(y_data);
+    const int64_t a_pitch = s.a_pitch > 0 ? s.a_pitch : (s.transpose_a ? s.rows : s.depth);
+    const int64_t b_pitch = s.b_pitch > 0 ? s.b_pitch : (s.transpose_b ? s.depth : s.columns);
     for (int64_t i = 0; i < s.batch; ++i) {
       if (dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.rows, s.columns,
-                     s.depth, 1.0f, a + i * s.rows * s.depth, s.transpose_a ? s.rows : s.depth,
-                     b + i * s.depth * s.columns, s.transpose_b ? s.depth : s.columns,
-                     s.accumulate ? 1.0f : 0.0f, y + i * s.rows * s.columns,
+                     s.depth, 1.0f, a + i * s.rows * s.depth, a_pitch, b + i * s.depth * s.columns,
+                     b_pitch, s.accumulate ? 1.0f : 0.0f, y + i * s.rows * s.columns,
                      s.columns) != dnnl_success) {
         return false;
       }

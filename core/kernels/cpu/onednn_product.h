@@ -30,6 +30,9 @@ struct ProductShape {
   // Whether an operand is stored as the transpose, row-major: a as [depth, rows], b as [columns,
   // depth].
   bool transpose_a = false, transpose_b = false;
+  // The elements from one row of an operand, as it is stored, to the next; 0: as many as a row has.
+  // Only with batch = 1.
+  int64_t a_pitch = 0, b_pitch = 0;
   // Whether to compute y += a b instead.
   bool accumulate = false;
   // The dtypes of a and b, and of y: f32, or bf16 for ProductMethod::kPrimitive if
