@@ -127,7 +127,7 @@ class ProgramText {
     const KernelRequest& request = p_.KernelOf(instruction).request;
     std::string text = request.op;
     for (const Epilogue& epilogue : request.epilogues) {
-      absl::StrAppend(&text, "+", epilogue.op, epilogue.attributes.ToString());
+      absl::StrAppend(&text, epilogue.ToString());
     }
     return text;
   }

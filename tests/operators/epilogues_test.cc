@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ constexpr double kRoundings = 48;
 constexpr int64_t kMostElements = 20000;
 
 Epilogue AddOf() { return {"add", {}, 1}; }
+Epilogue ToF32(int output = 0) { return {"cast", {{"dtype", DType::kF32}}, 0, output}; }
 Epilogue Activation(absl::string_view approximate) {
   return {"gelu", {{"approximate", std::string(approximate)}}, 0};
 }
@@ -49,6 +51,19 @@ std::vector<Chain> Chains() {
       {"bias, gelu by tanh", {AddOf(), Activation("tanh")}, Row},
       {"bias, residual", {AddOf(), AddOf()}, RowAndSame},
       {"bias, residual, gelu", {AddOf(), AddOf(), Activation("tanh")}, RowAndSame},
+  };
+}
+
+// Chains on a product of 16 bits whose result is stored in f32. What is added behind the cast is
+// f32.
+std::vector<Chain> ChainsStoredInF32() {
+  return {
+      {"cast", {ToF32()}, Nothing},
+      {"bias, cast", {AddOf(), ToF32()}, Row},
+      {"cast, sum", {ToF32(), AddOf()}, Same},
+      {"bias, cast, sum", {AddOf(), ToF32(), AddOf()}, RowAndSame},
+      {"bias, cast, gelu", {AddOf(), ToF32(), Activation("tanh")}, Row},
+      {"bias, gelu, cast", {AddOf(), Activation("tanh"), ToF32()}, Row},
   };
 }
 
@@ -86,8 +101,12 @@ class EpiloguesTest : public ::testing::Test {
     request.epilogues = chain.epilogues;
     std::vector<Array> inputs = InputArrays(prepared, backend);
     std::vector<std::vector<double>> added;
-    for (const Shape& shape : chain.added(prepared.outputs[0].shape)) {
-      request.inputs.push_back({prepared.outputs[0].dtype, shape});
+    const std::vector<Shape> shapes = chain.added(prepared.outputs[0].shape);
+    for (const Epilogue& epilogue : chain.epilogues) {
+      if (epilogue.op == "cast") request.outputs[0].dtype = DType::kF32;
+      if (epilogue.extra_inputs == 0) continue;
+      const Shape& shape = shapes[added.size()];
+      request.inputs.push_back({request.outputs[0].dtype, shape});
       added.emplace_back(NumElements(shape));
       for (size_t i = 0; i < added.back().size(); ++i) {
         added.back()[i] = static_cast<double>(i * 37 % 101) / 32 - 1.5;
@@ -126,6 +145,113 @@ TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
       }
     }
     EXPECT_GT(taken, 0) << "no kernel of '" << backend->name() << "' takes any epilogue";
+  }
+}
+
+TEST_F(EpiloguesTest, StoreProductsOf16BitsInF32) {
+  for (const std::unique_ptr<Backend>& backend : BackendsUnderTest()) {
+    for (const Case& use : CasesOf("matmul")) {
+      for (const DType floats : {DType::kBF16, DType::kF16}) {
+        const auto prepared = Prepare(use, *reference_, floats);
+        ASSERT_TRUE(prepared.ok()) << prepared.status();
+        if (prepared->elements() > kMostElements) continue;
+        for (const Chain& chain : ChainsStoredInF32()) {
+          SCOPED_TRACE(absl::StrCat(use.name, " + ", chain.name));
+          const bool empty = NumElements(prepared->inputs[0].shape) == 0 ||
+                             NumElements(prepared->inputs[1].shape) == 0;
+          const int taken = CheckChain(*backend, *prepared, chain);
+          EXPECT_TRUE(taken > 0 || (empty && chain.name != "cast"));
+        }
+      }
+    }
+  }
+}
+
+// The outputs, by operator, that a backend can store in f32 where the operator's inputs have 16
+// bits: the gradients of parameters among them.
+std::set<std::pair<std::string, int>> StorableInF32() {
+  return {{"add", 0},
+          {"embedding_grad", 0},
+          {"layer_norm_grad", 1},
+          {"layer_norm_grad", 2},
+          {"linear_log_sum_exp_grad", 0},
+          {"linear_log_sum_exp_grad", 1},
+          {"matmul", 0},
+          {"reduce_sum", 0}};
+}
+
+// Runs a case with outputs stored in f32, and compares these with the reference. Returns whether
+// some kernel accepts it.
+bool CheckStoredInF32(Backend& reference, Backend& backend, const Case& use,
+                      const PreparedCase& prepared, const std::vector<int>& outputs) {
+  KernelRequest request =
+      RequestFor(backend, *prepared.op, prepared.attributes, prepared.inputs, prepared.outputs);
+  const auto default_kernel = DefaultKernel(backend, request);
+  EXPECT_TRUE(default_kernel.ok()) << default_kernel.status();
+  for (const int output : outputs) {
+    request.epilogues.push_back(ToF32(output));
+    request.outputs[output].dtype = DType::kF32;
+  }
+  const std::vector<const Kernel*> kernels = CandidateKernels(backend, request);
+  if (kernels.empty()) return false;
+  // Otherwise the fusion could choose a kernel that costs more than it saves.
+  EXPECT_EQ(kernels[0], *default_kernel);
+  const auto expected =
+      RunOperator(reference, *prepared.op, prepared.attributes, InputArrays(prepared, reference),
+                  prepared.outputs, prepared.regions);
+  EXPECT_TRUE(expected.ok()) << expected.status();
+  for (const Kernel* kernel : kernels) {
+    SCOPED_TRACE(absl::StrCat(request.Key(), " by ", std::string(kernel->name())));
+    std::vector<Array> results;
+    for (const TensorType& type : request.outputs) results.push_back(MakeArray(type));
+    const absl::Status status =
+        RunKernel(backend, *kernel, request, InputArrays(prepared, backend),
+                  absl::MakeSpan(results), {}, Guard::kEach, prepared.regions);
+    EXPECT_TRUE(status.ok()) << status;
+    double tolerance = kRoundings * use.condition * UnitRoundoff(DType::kF32);
+    if (use.op == "linear_log_sum_exp_grad" && kernel->name() == "onednn_bf16") {
+      tolerance += 2 * UnitRoundoff(DType::kBF16);  // of the gradients of logits
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      EXPECT_EQ(Difference(results[i], Values((*expected)[i]), tolerance), "") << "output " << i;
+    }
+    if (!kernel->LibraryWorkspace()) {
+      const absl::Status written = CheckWorkspaceIsWritten(
+          backend, *kernel, request, InputArrays(prepared, backend), prepared.regions);
+      EXPECT_TRUE(written.ok()) << written;
+    }
+  }
+  return true;
+}
+
+TEST(StoredInF32, GradientsOfParametersAgreeWithTheReference) {
+  const auto reference = MakeReferenceBackend();
+  const std::set<std::pair<std::string, int>> expected = StorableInF32();
+  for (const std::unique_ptr<Backend>& backend : BackendsUnderTest()) {
+    std::set<std::pair<std::string, int>> stored;
+    for (const Case& use : AllCases()) {
+      if (use.op == "cast") continue;
+      for (const DType floats : {DType::kBF16, DType::kF16}) {
+        const auto prepared = Prepare(use, *reference, floats);
+        ASSERT_TRUE(prepared.ok()) << prepared.status();
+        if (prepared->op->is_view() || prepared->op->is_assembly()) continue;
+        std::vector<int> together;
+        for (size_t i = 0; i < prepared->outputs.size(); ++i) {
+          if (prepared->outputs[i].dtype != floats) continue;
+          const int output = static_cast<int>(i);
+          if (CheckStoredInF32(*reference, *backend, use, *prepared, {output})) {
+            together.push_back(output);
+            stored.insert({use.op, output});
+          } else {
+            EXPECT_FALSE(expected.contains({use.op, output})) << use.name;
+          }
+        }
+        if (together.size() > 1) {
+          EXPECT_TRUE(CheckStoredInF32(*reference, *backend, use, *prepared, together)) << use.name;
+        }
+      }
+    }
+    EXPECT_EQ(stored, expected);
   }
 }
 

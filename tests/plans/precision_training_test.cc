@@ -1,8 +1,13 @@
 // Compares training in fewer bits than the model was recorded with to training in double.
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "core/compile/compile.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing/completion.h"
+#include "core/train/programs.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "strategies/conformance/compare_training.h"
 #include "tests/plans/small_runs.h"
@@ -89,6 +94,51 @@ TEST(PrecisionTrainingTest, WithMicroBatchesRecomputationAndSlices) {
         slice { path: 'wte.weight' count: 3 }
         slice { path: 'blocks.*.mlp.fc.weight' count: 2 }
         parts { graph: 'train' micro_batches: 2 recompute: 'blocks.0' recompute: 'blocks.1' } })");
+  }
+}
+
+// Returns the paths of the lone additions of row vectors to what a matmul computes, and of the
+// casts of parameters' gradients, in a training Program.
+std::vector<std::string> UnfusedWork(const Program& program) {
+  Table<ProgramValueId, bool> product(program.values.size(), false);
+  Table<ProgramValueId, bool> gradient(program.values.size(), false);
+  for (const ProgramValueId id : program.values.ids()) {
+    if (program.value(id).gradient_of != kNone) gradient[id] = true;
+  }
+  std::vector<std::string> unfused;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.kind != InstructionKind::kKernel) continue;
+    const KernelRequest& request = program.KernelOf(instruction).request;
+    if (request.op == "matmul") product[instruction.outputs[0]] = true;
+    const bool adds_to_product =
+        request.op == "add" && (product[instruction.inputs[0]] || product[instruction.inputs[1]]) &&
+        request.inputs[0].shape != request.inputs[1].shape;
+    const bool casts_gradient = request.op == "cast" && (gradient[instruction.inputs[0]] ||
+                                                         gradient[instruction.outputs[0]]);
+    if (adds_to_product || casts_gradient) unfused.push_back(instruction.path);
+  }
+  return unfused;
+}
+
+TEST(PrecisionTrainingTest, NoBiasIsAddedAloneAndNoGradientIsCast) {
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  GptSizes untied, accumulating;
+  untied.untied_head = true;
+  accumulating.micro_batches = 2;
+  for (const GptSizes& sizes : {GptSizes(), untied, accumulating}) {
+    for (const char* file : {"", kDataParallel, kFullySharded, kTensorParallel}) {
+      SCOPED_TRACE(file);
+      const bool on_ranks = *file != '\0';
+      Plan plan = on_ranks ? InBf16(file, TypeProto::F32)
+                           : ParsePlan("stages { precision { parameters: BF16 } }");
+      PlanPart& part = *plan.mutable_stages(0)->add_parts();
+      part.set_graph(kTrain);
+      part.set_micro_batches(sizes.micro_batches);
+      const TrainingRun run = SmallGpt(sizes);
+      const auto compiled = CompileRun(run.graphs, plan, *backend, on_ranks ? 2 : 1);
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_THAT(UnfusedWork(*compiled->FindProgram(kTrain)), ::testing::IsEmpty());
+    }
   }
 }
 

@@ -163,10 +163,11 @@ double LargestError(const std::vector<std::vector<double>>& outputs,
 KernelRequest SmallPart(const KernelRequest& request) {
   const Operator& op = *FindOperator(request.op);
   KernelRequest part = request;
-  for (const Epilogue& epilogue : part.epilogues) {
-    part.inputs.resize(part.inputs.size() - epilogue.extra_inputs);
-  }
   part.epilogues.clear();
+  for (const Epilogue& epilogue : request.epilogues) {
+    part.inputs.resize(part.inputs.size() - epilogue.extra_inputs);
+    if (StoresInF32(request, epilogue)) part.epilogues.push_back(epilogue);
+  }
   while (FlopsOf(op, part) > kMostFlops) {
     const std::vector<Signature> signatures =
         op.Signatures({part.inputs, part.outputs, part.attributes});
@@ -184,6 +185,7 @@ absl::StatusOr<std::vector<double>> ErrorsOf(const std::vector<const Kernel*>& k
   const KernelRequest part = SmallPart(request);
   const std::unique_ptr<Backend> reference = MakeReferenceBackend();
   KernelRequest in_double = part;
+  in_double.epilogues.clear();
   in_double.threads = reference->processor().threads;
   std::vector<std::vector<char>> inputs, double_inputs;
   for (size_t i = 0; i < part.inputs.size(); ++i) {

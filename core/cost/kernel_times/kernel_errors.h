@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// Returns the request without epilogues for a part of its work that the reference does in some
+// Returns the request, without epilogues other than casts to f32, for a part of its work that the reference does in some
 // milliseconds: what one of many devices would do if its operator were split over them by its
 // signatures. Sums stay as long as they are if splitting the outputs suffices.
 KernelRequest SmallPart(const KernelRequest& request);

@@ -79,6 +79,18 @@ TEST(KernelErrorsTest, EveryKernelOfTheCpuIsAccurateEnough) {
   }
 }
 
+TEST(KernelErrorsTest, ResultsThatAreStoredInF32AreCompared) {
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  KernelRequest request = Product(DType::kBF16, 30, 50, 9);
+  request.outputs[0].dtype = DType::kF32;
+  request.epilogues.push_back({"cast", {{"dtype", DType::kF32}}, 0});
+  const std::vector<const Kernel*> kernels = CandidateKernels(*backend, request);
+  ASSERT_GE(kernels.size(), 2);
+  const auto errors = ErrorsOf(kernels, request, *backend);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  for (const double error : *errors) EXPECT_LT(error, 1e-6);
+}
+
 TEST(KernelErrorsTest, WrongResultsAreFound) {
   PlantedBackend backend(
       "matmul",

@@ -162,7 +162,9 @@ absl::Status Minimum(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISP
 }  // namespace
 
 void AddBinaryKernels(KernelList& list) {
-  list.Add("add", "highway", Add, kArithmetic);
+  Traits sum = kArithmetic;
+  sum.f32_outputs = 1;  // a gradient with several contributions
+  list.Add("add", "highway", Add, sum);
   list.Add("subtract", "highway", Subtract, kArithmetic);
   list.Add("multiply", "highway", Multiply, kArithmetic);
   list.Add("divide", "highway", Divide, kArithmetic);

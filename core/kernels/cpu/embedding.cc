@@ -69,8 +69,8 @@ void AddRowsInF32(const KernelCall& call, const TableRows& rows) {
   });
 }
 
-// The ids grouped by row, in their order within each row, for tables of 16 bits. A row's terms can
-// then be added one after another in f32, so that the sum is rounded to 16 bits only once.
+// The ids grouped by row, in their order within each row, for terms of 16 bits. A row's terms can
+// then be added one after another in f32, so that the sum is rounded at most once.
 struct SortedIds {
   int32_t* first;     // for each row, its first index in `position`; then the end
   int32_t* position;  // positions in the tensor of ids, grouped by row
@@ -102,8 +102,8 @@ struct SortedIds {
   }
 };
 
-// Sets dtable, of 16 bits, to the sums of the rows of dy with the same id. Sums are in f32 and
-// rounded once.
+// Sets dtable to the sums of the rows of dy, of 16 bits, with the same id. Sums are in f32 and
+// rounded at most once.
 void AddSortedRows(const KernelCall& call, const SortedIds& sorted) {
   const TensorView &dy = call.inputs[EmbeddingGradInput::kDy], &dtable = call.outputs[0];
   const int64_t columns = dtable.shape[1];
@@ -120,16 +120,20 @@ void AddSortedRows(const KernelCall& call, const SortedIds& sorted) {
           ToFloats(dy.dtype, ElementAt(dy.dtype, dy.data, offset), width, terms);
           for (int64_t j = 0; j < width; ++j) sums[j] += terms[j];
         }
-        FromFloats(dy.dtype, sums, width, ElementAt(dy.dtype, dtable.data, r * columns + c));
+        void* const to = ElementAt(dtable.dtype, dtable.data, r * columns + c);
+        if (dtable.dtype == DType::kF32) {
+          std::copy_n(sums, width, static_cast<float*>(to));
+        } else {
+          FromFloats(dtable.dtype, sums, width, to);
+        }
       }
     }
   });
 }
 
 int64_t EmbeddingGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  const TensorType& dtable = request.outputs[0];
-  if (!IsHalf(dtable.dtype)) return 0;
-  return SortedIds::Bytes(dtable.shape[0],
+  if (!IsHalf(request.inputs[EmbeddingGradInput::kDy].dtype)) return 0;
+  return SortedIds::Bytes(request.outputs[0].shape[0],
                           NumElements(request.inputs[EmbeddingGradInput::kIds].shape));
 }
 
@@ -137,7 +141,7 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
   const TensorView &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
   const TableRows rows = TableRowsOf(call.output_regions, 0, dtable.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
-  if (!IsHalf(dtable.dtype)) {
+  if (!IsHalf(call.inputs[EmbeddingGradInput::kDy].dtype)) {
     AddRowsInF32(call, rows);
     return absl::OkStatus();
   }
@@ -151,7 +155,9 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
 
 void AddEmbeddingKernels(KernelList& list) {
   list.Add("embedding", "loops", Embedding, kRowMajor);
-  list.Add("embedding_grad", "loops", EmbeddingGrad, WithWorkspace(EmbeddingGradWorkspace));
+  Traits grad = WithWorkspace(EmbeddingGradWorkspace);
+  grad.f32_outputs = 1;
+  list.Add("embedding_grad", "loops", EmbeddingGrad, grad);
 }
 
 }  // namespace tessera::cpu

@@ -185,6 +185,14 @@ int64_t LayerNormGradWorkspace(const KernelRequest& request, const Processor& /*
   return layout.blocks * layout.block_bytes();
 }
 
+// Writes element i of a row-major tensor, rounded to its dtype.
+void WriteRounded(double value, const TensorView& y, int64_t i) {
+  WithFloatType(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    y.As<T>()[i] = Convert<T>(value);
+  });
+}
+
 absl::Status LayerNormGrad(const KernelCall& call) {
   const RowBlocks layout = BlocksOf(call.inputs[LayerNormGradInput::kDy].shape);
   char* const workspace = static_cast<char*>(call.workspace);
@@ -197,19 +205,13 @@ absl::Status LayerNormGrad(const KernelCall& call) {
   });
   const TensorView &dweight = call.outputs[LayerNormGradOutput::kDweight],
                    &dbias = call.outputs[LayerNormGradOutput::kDbias];
-  WithFloatType(dweight.dtype, [&](auto type) {
-    using T = decltype(type);
-    ParallelFor(call.request.threads, layout.columns, 256, [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) {
-        double weight_sum = 0, bias_sum = 0;
-        for (int64_t block = 0; block < layout.blocks; ++block) {
-          weight_sum += block_sums(block)[c];
-          bias_sum += block_sums(block)[layout.columns + c];
-        }
-        dweight.As<T>()[c] = Convert<T>(weight_sum);
-        dbias.As<T>()[c] = Convert<T>(bias_sum);
-      }
-    });
+  ParallelFor(call.request.threads, 2 * layout.columns, 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      double sum = 0;
+      for (int64_t block = 0; block < layout.blocks; ++block) sum += block_sums(block)[i];
+      const bool is_bias = i >= layout.columns;
+      WriteRounded(sum, is_bias ? dbias : dweight, is_bias ? i - layout.columns : i);
+    }
   });
   return absl::OkStatus();
 }
@@ -218,7 +220,9 @@ absl::Status LayerNormGrad(const KernelCall& call) {
 
 void AddLayerNormKernels(KernelList& list) {
   list.Add("layer_norm", "highway", LayerNorm, kRowMajor);
-  list.Add("layer_norm_grad", "highway", LayerNormGrad, WithWorkspace(LayerNormGradWorkspace));
+  Traits grad = WithWorkspace(LayerNormGradWorkspace);
+  grad.f32_outputs = 1 << LayerNormGradOutput::kDweight | 1 << LayerNormGradOutput::kDbias;
+  list.Add("layer_norm_grad", "highway", LayerNormGrad, grad);
 }
 
 }  // namespace tessera::cpu

@@ -49,6 +49,15 @@ namespace {
 
 HWY_EXPORT(LogitsToGradients);
 
+// The dtypes in which the gradients are stored: that of x, or f32 (StoresInF32).
+struct StoredAs {
+  DType dx, dw;
+
+  explicit StoredAs(const KernelRequest& request)
+      : dx(request.outputs[LinearLogSumExpGradOutput::kDx].dtype),
+        dw(request.outputs[LinearLogSumExpGradOutput::kDw].dtype) {}
+};
+
 // The products of a chunk. Those of the first chunk set a gradient, those of the others add to it.
 struct GradientProducts {
   std::optional<ChunkProducts> logits;  // if they were not kept
@@ -59,6 +68,7 @@ struct GradientProducts {
   static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, Multiplier by,
                                                const KernelRequest& request) {
     const int threads = request.threads;
+    const DType dw_dtype = chunks.one_block() ? StoredAs(request).dw : DType::kF32;
     std::optional<ChunkProducts> logits;
     if (!KeepsLogits(request.attributes)) {
       ASSIGN_OR_RETURN(logits, MakeLogits(chunks, by, threads));
@@ -80,7 +90,7 @@ struct GradientProducts {
                             .transpose_a = true,
                             .accumulate = accumulate,
                             .operands = by.dtype,
-                            .result = chunks.one_block() ? by.dtype : DType::kF32};
+                            .result = dw_dtype};
       });
     };
     ASSIGN_OR_RETURN(ChunkProducts first_dx, dx(false));
@@ -100,12 +110,12 @@ class BoundGradient : public BoundKernel {
   using Input = LinearLogSumExpGradInput;
 
  public:
-  BoundGradient(const Chunks& chunks, DType dtype, GradientProducts products)
-      : chunks_(chunks), place_(chunks, dtype), products_(std::move(products)) {}
+  BoundGradient(const Chunks& chunks, DType dtype, StoredAs stored, GradientProducts products)
+      : chunks_(chunks), place_(chunks, dtype, stored), products_(std::move(products)) {}
 
-  static int64_t WorkspaceBytes(const Chunks& chunks, DType dtype,
+  static int64_t WorkspaceBytes(const Chunks& chunks, DType dtype, StoredAs stored,
                                 const GradientProducts& products) {
-    return Placement(chunks, dtype).scratch + products.scratch_bytes();
+    return Placement(chunks, dtype, stored).scratch + products.scratch_bytes();
   }
 
   absl::Status Run(const KernelCall& call) override {
@@ -133,16 +143,17 @@ class BoundGradient : public BoundKernel {
   struct Placement {
     int64_t logits = 0, halves = 0, x = 0, dx = -1, dw = -1, scratch = 0;
 
-    Placement(const Chunks& chunks, DType dtype) {
+    Placement(const Chunks& chunks, DType dtype, StoredAs stored) {
       const bool f32 = dtype == DType::kF32;
       const int64_t block = chunks.block_rows * chunks.columns;
       halves = chunks.logits_bytes();
       x = halves + (f32 ? 0 : Chunks::Aligned(chunks.block_rows * chunks.block_words * 2));
       scratch = x + Chunks::Aligned(block * SizeOf(dtype));
-      if (f32) return;
-      dx = scratch;
-      scratch += Chunks::Aligned(block * 4);
-      if (chunks.one_block()) return;
+      if (stored.dx != DType::kF32) {
+        dx = scratch;
+        scratch += Chunks::Aligned(block * 4);
+      }
+      if (chunks.one_block() || stored.dw == DType::kF32) return;
       dw = scratch;
       scratch += Chunks::Aligned(chunks.vocabulary * chunks.columns * 4);
     }
@@ -258,7 +269,12 @@ class GradientKernel : public Kernel {
   bool Accepts(const KernelRequest& request) const override {
     using Input = LinearLogSumExpGradInput;
     const std::vector<TensorType>& inputs = request.inputs;
-    return request.epilogues.empty() && AllAre(by_.dtype, request.outputs) &&
+    std::vector<TensorType> computed = request.outputs;
+    for (const Epilogue& epilogue : request.epilogues) {
+      if (!StoresInF32(request, epilogue)) return false;
+      computed[epilogue.output].dtype = by_.dtype;
+    }
+    return AllAre(by_.dtype, computed) &&
            AllAre(by_.dtype, {inputs[Input::kX], inputs[Input::kW]}) &&
            AllAre(DType::kF32,
                   {inputs[Input::kDlse], inputs[Input::kDtarget], inputs[Input::kLse]}) &&
@@ -271,13 +287,16 @@ class GradientKernel : public Kernel {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return 0;
     const absl::StatusOr<GradientProducts> products = GradientProducts::Make(chunks, by_, request);
-    return products.ok() ? BoundGradient::WorkspaceBytes(chunks, by_.dtype, *products) : 0;
+    return products.ok()
+               ? BoundGradient::WorkspaceBytes(chunks, by_.dtype, StoredAs(request), *products)
+               : 0;
   }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
     ASSIGN_OR_RETURN(GradientProducts products, GradientProducts::Make(chunks, by_, request));
-    return std::make_unique<BoundGradient>(chunks, by_.dtype, std::move(products));
+    return std::make_unique<BoundGradient>(chunks, by_.dtype, StoredAs(request),
+                                           std::move(products));
   }
 
  private:

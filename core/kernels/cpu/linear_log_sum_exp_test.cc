@@ -236,6 +236,15 @@ TEST_P(LinearLogSumExpTest, ProductsOfBFloat16AreThoseOfFloats) {
       ASSERT_NEAR(got[i], expected[i], 0.01 * (std::abs(expected[i]) + mean)) << output << " " << i;
     }
   }
+  // Stored in f32, the same sums are not rounded.
+  Use in_f32 = backward;
+  in_f32.outputs = {F32({kRows, kColumns}), F32({kWords, kColumns})};
+  in_f32.epilogues = {{"cast", {{"dtype", DType::kF32}}, 0, LinearLogSumExpGradOutput::kDx},
+                      {"cast", {{"dtype", DType::kF32}}, 0, LinearLogSumExpGradOutput::kDw}};
+  const auto of_bf16_in_f32 = RunKernels(in_f32, 2, "onednn_bf16");
+  for (int output : {LinearLogSumExpGradOutput::kDx, LinearLogSumExpGradOutput::kDw}) {
+    EXPECT_EQ(FromBF16(ToBF16(of_bf16_in_f32[output])), FromBF16(of_bf16[output])) << output;
+  }
 }
 
 }  // namespace

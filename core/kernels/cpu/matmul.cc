@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/matmul_shape.h"
 #include "core/kernels/cpu/onednn_product.h"
@@ -27,9 +28,10 @@ struct StoredEpilogue {
 };
 
 // The epilogues of a product: additions first, then at most one elementwise operator without other
-// operands, an activation. oneDNN's activations are not used, because they round differently from
-// our kernels and its relu turns NaN into 0, so results would depend on whether operators were
-// fused.
+// operands, an activation. A cast to f32 may stand anywhere between them: the product and its
+// additions are f32 until they are stored. oneDNN's activations are not used, because they round
+// differently from our kernels and its relu turns NaN into 0, so results would depend on whether
+// operators were fused.
 struct Epilogues {
   std::vector<ProductEpilogue> additions;
   std::vector<StoredEpilogue> stored_additions;  // the same additions as kernels of "add"
@@ -47,11 +49,12 @@ const Kernel* FindElementwiseKernel(const KernelRequest& request) {
 }
 
 // Appends the request's epilogues to `epilogues`. Returns false if one of them is neither an
-// addition nor an activation in the last place.
+// addition, nor an activation in the last place, nor a cast to f32.
 bool ReadEpilogues(const KernelRequest& request, Epilogues* epilogues) {
   size_t operand = MatMulInput::kCount;
   const TensorType& y = request.outputs[0];
   for (const Epilogue& epilogue : request.epilogues) {
+    if (StoresInF32(request, epilogue)) continue;
     if (!epilogues->activation.empty()) return false;
     KernelRequest alone{.op = epilogue.op,
                         .attributes = epilogue.attributes,
@@ -65,7 +68,8 @@ bool ReadEpilogues(const KernelRequest& request, Epilogues* epilogues) {
       const bool row = added.shape.size() == 1 && added.shape[0] == y.shape.back();
       if (!row && added.shape != y.shape) return false;
       epilogues->additions.push_back(
-          {added.shape == y.shape ? ProductEpilogue::kAddFull : ProductEpilogue::kAddRow});
+          {added.shape == y.shape ? ProductEpilogue::kAddFull : ProductEpilogue::kAddRow,
+           added.dtype});
       alone.inputs.push_back(added);
     } else if (adds || epilogue.extra_inputs != 0) {
       return false;
@@ -150,7 +154,9 @@ bool IsEmpty(const ProductShape& shape) {
 
 class OnednnMatMulKernel : public Kernel {
  public:
-  // All tensors have the same dtype: f32, or one that OnednnProduct takes by this method.
+  // All tensors have the same dtype: f32, or one that OnednnProduct takes by this method. After a
+  // cast to f32, the result and what is added to it may be f32.
+  //
   // If `pads`, operands whose rows collide in the cache are copied to padded rows first
   // (padded_rows.h), and only products that have one are accepted.
   OnednnMatMulKernel(absl::string_view name, ProductMethod method, DType dtype, bool pads = false)
@@ -160,15 +166,21 @@ class OnednnMatMulKernel : public Kernel {
   absl::string_view name() const override { return name_; }
 
   bool Accepts(const KernelRequest& request) const override {
-    for (const TensorType& type : request.inputs) {
-      if (type.dtype != dtype_) return false;
+    const auto casts = absl::c_count_if(request.epilogues, [&](const Epilogue& epilogue) {
+      return StoresInF32(request, epilogue);
+    });
+    const DType result = casts > 0 ? DType::kF32 : dtype_;
+    if (request.outputs[0].dtype != result) return false;
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+      const DType dtype = request.inputs[i].dtype;
+      const bool may_be_result = i >= MatMulInput::kCount && dtype == result;
+      if (dtype != dtype_ && !may_be_result) return false;
     }
-    if (request.outputs[0].dtype != dtype_) return false;
     if (pads_ && PaddedOperands(ShapeOf(request)).bytes == 0) return false;
     Epilogues epilogues;
     if (!ReadEpilogues(request, &epilogues)) return false;
     if (request.inputs.size() > MatMulInput::kCount + BoundProduct::kMaxOperands) return false;
-    return request.epilogues.empty() || !IsEmpty(ShapeOf(request));
+    return request.epilogues.size() == static_cast<size_t>(casts) || !IsEmpty(ShapeOf(request));
   }
 
   bool LibraryWorkspace() const override { return true; }

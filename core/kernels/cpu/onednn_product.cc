@@ -91,8 +91,10 @@ struct OnednnProduct::Prepared {
         Matrices(shape.operands, batch, shape.rows, shape.depth, shape.transpose_a, shape.a_pitch);
     const memory::desc b = Matrices(shape.operands, batch, shape.depth, shape.columns,
                                     shape.transpose_b, shape.b_pitch);
-    const memory::desc y = Matrices(shape.result, batch, shape.rows, shape.columns, false);
-    const memory::desc row = Row(shape.result, batch, shape.columns);
+    const auto matrices_as_y = [&](DType dtype) {
+      return Matrices(dtype, batch, shape.rows, shape.columns, false);
+    };
+    const memory::desc y = matrices_as_y(shape.result);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     dnnl::post_ops post;
@@ -100,7 +102,8 @@ struct OnednnProduct::Prepared {
     if (shape.accumulate) post.append_sum(1.0f);
     for (const ProductEpilogue& epilogue : epilogues) {
       switch (epilogue.kind) {
-        case ProductEpilogue::kAddRow:
+        case ProductEpilogue::kAddRow: {
+          const memory::desc row = Row(epilogue.dtype, batch, shape.columns);
           // The first row is passed as oneDNN's own bias.
           if (post.len() == 0 && bias.is_zero()) {
             bias = row;
@@ -109,8 +112,9 @@ struct OnednnProduct::Prepared {
             AddOperand(row, post);
           }
           break;
+        }
         case ProductEpilogue::kAddFull:
-          AddOperand(y, post);
+          AddOperand(matrices_as_y(epilogue.dtype), post);
           break;
       }
     }

@@ -36,14 +36,15 @@ struct ProductShape {
   // Whether to compute y += a b instead.
   bool accumulate = false;
   // The dtypes of a and b, and of y: f32, or bf16 for ProductMethod::kPrimitive if
-  // MultipliesBFloat16().
+  // MultipliesBFloat16(). y may be f32 where a and b are bf16.
   DType operands = DType::kF32, result = DType::kF32;
 };
 
-// An addition of an operand of y's dtype to y, before y is rounded and stored.
+// An addition of an operand, of the dtype of y or of a and b, to y, before y is rounded and stored.
 struct ProductEpilogue {
   // kAddRow adds a vector [columns] to each row, kAddFull a tensor of y's shape.
   enum Kind { kAddRow, kAddFull } kind;
+  DType dtype = DType::kF32;  // of the operand
 };
 
 // The function of oneDNN that computes the product. Which one is faster depends on the processor

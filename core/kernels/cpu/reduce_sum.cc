@@ -100,7 +100,9 @@ absl::Status ReduceSum(const KernelCall& call) {
 }  // namespace
 
 void AddReduceSumKernels(KernelList& list) {
-  list.Add("reduce_sum", "highway", ReduceSum, WithWorkspace(ReduceSumWorkspace));
+  Traits traits = WithWorkspace(ReduceSumWorkspace);
+  traits.f32_outputs = 1;
+  list.Add("reduce_sum", "highway", ReduceSum, traits);
 }
 
 }  // namespace tessera::cpu

@@ -18,9 +18,13 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-// Returns the request with f32 in place of bf16 and f16.
+// Returns the request with f32 in place of bf16 and f16. Casts to f32 are left out.
 KernelRequest Widened(const KernelRequest& request) {
   KernelRequest widened = request;
+  widened.epilogues.clear();
+  for (const Epilogue& epilogue : request.epilogues) {
+    if (!StoresInF32(request, epilogue)) widened.epilogues.push_back(epilogue);
+  }
   for (auto* types : {&widened.inputs, &widened.outputs}) {
     for (TensorType& type : *types) {
       if (IsHalf(type.dtype)) type.dtype = DType::kF32;

@@ -1,5 +1,6 @@
 // Makes kernels that take only f32 accept bf16 and f16: operands are converted to f32, and results
-// back. It is meant for products, whose arithmetic costs much more than the conversion.
+// back, unless they are stored in f32 (StoresInF32). It is meant for products, whose arithmetic
+// costs much more than the conversion.
 #ifndef TESSERA_CORE_KERNELS_CPU_VIA_F32_H_
 #define TESSERA_CORE_KERNELS_CPU_VIA_F32_H_
 

@@ -30,15 +30,22 @@ struct Processor {
   int threads = 1;
 };
 
-// An elementwise operator that is applied to the main operator's output 0 before it is stored. Its
-// input 0 is the result so far; its other inputs follow the main operator's own inputs, in order.
+// An elementwise operator that is applied to an output of the main operator before it is stored.
+// Its input 0 is the result so far; its other inputs follow the main operator's own inputs, in
+// order.
 struct Epilogue {
   std::string op;
   Attributes attributes;
   int extra_inputs = 0;
+  int output = 0;
+
+  // Returns text like "+gelu{approximate="tanh"}"; with the output, if it is not the first:
+  // "+cast[1]{dtype=f32}".
+  std::string ToString() const;
 
   friend bool operator==(const Epilogue& a, const Epilogue& b) {
-    return a.op == b.op && a.attributes == b.attributes && a.extra_inputs == b.extra_inputs;
+    return a.op == b.op && a.attributes == b.attributes && a.extra_inputs == b.extra_inputs &&
+           a.output == b.output;
   }
 };
 
@@ -54,6 +61,10 @@ struct KernelRequest {
   // "matmul{transpose_b=true} f32[1024, 768] f32[2304, 768] -> f32[1024, 2304] threads=2"
   std::string Key() const;
 };
+
+// Returns whether an epilogue is a cast by which an output that the operator's rule gives 16 bits
+// is stored in f32. A kernel that computes in f32 then does not round that output.
+bool StoresInF32(const KernelRequest& request, const Epilogue& epilogue);
 
 // One call of a kernel. Inputs and outputs are row-major unless the kernel takes strides. An output
 // overlaps an input only as Operator::InPlace allows.
@@ -114,6 +125,9 @@ class FunctionKernel : public Kernel {
     // Bit i: input (output) i may have any strides.
     uint32_t strided_inputs = 0;
     uint32_t strided_outputs = 0;
+    // Bit i: output i may be stored in f32 where inputs have 16 bits (StoresInF32). The kernel
+    // takes no other epilogues.
+    uint32_t f32_outputs = 0;
     int64_t (*workspace_bytes)(const KernelRequest& request, const Processor& processor) = nullptr;
   };
   FunctionKernel(absl::string_view op, absl::string_view name, Function function, Traits traits)
@@ -121,9 +135,7 @@ class FunctionKernel : public Kernel {
 
   absl::string_view op() const override { return op_; }
   absl::string_view name() const override { return name_; }
-  bool Accepts(const KernelRequest& request) const override {
-    return request.epilogues.empty() && (traits_.accepts == nullptr || traits_.accepts(request));
-  }
+  bool Accepts(const KernelRequest& request) const override;
   bool StridedInput(int i) const override {
     return i < 32 && ((traits_.strided_inputs >> i) & 1) != 0;
   }

@@ -46,7 +46,7 @@ struct HashedRequest {
     state = H::combine(std::move(state), request.op, request.threads);
     state = HashAttributes(std::move(state), request.attributes);
     for (const Epilogue& epilogue : request.epilogues) {
-      state = H::combine(std::move(state), epilogue.op, epilogue.extra_inputs);
+      state = H::combine(std::move(state), epilogue.op, epilogue.extra_inputs, epilogue.output);
       state = HashAttributes(std::move(state), epilogue.attributes);
     }
     state = HashTypes(std::move(state), request.inputs);

@@ -1,13 +1,16 @@
 // Fusion is a pass and not part of the Graph because a bias or an activation must come after a
 // partial sum is complete, and which sums are partial is known only after layouts.
+//
+// In 16 bits, a bias is cast to them between the product and the addition; its cast is then moved
+// in front of the product. A gradient that is cast to f32 is stored in f32 by the kernel that
+// computes it, which does not round it to 16 bits before.
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "core/ids/table.h"
-#include "core/program/hazards/index_lists.h"
 #include "core/program/kernels/kernel_uses.h"
 #include "core/program/passes/pass.h"
 
@@ -18,136 +21,254 @@ bool IsKernel(const Instruction& instruction) {
   return instruction.kind == InstructionKind::kKernel;
 }
 
-// Returns whether an instruction may become an epilogue: an addition, or an activation (an operator
-// with one operand). The kernels decide whether they support it as an epilogue.
+// Returns whether an instruction may become an epilogue of a matmul: an addition, or an activation
+// (an operator with one operand). The kernels decide whether they support it as an epilogue.
 bool MayBeEpilogue(const KernelRequest& request) {
   return request.op == "add" || request.inputs.size() == 1;
 }
 
-// Joins each matmul with the elementwise instructions that follow it, as epilogues, one by one.
+bool IsCast(const KernelRequest& request) {
+  return request.op == "cast" && request.epilogues.empty();
+}
+
+// Returns whether a request casts 16 bits to f32.
+bool WidensToF32(const KernelRequest& request) {
+  return IsCast(request) && IsHalf(request.inputs[0].dtype) &&
+         request.outputs[0].dtype == DType::kF32;
+}
+
+// Joins each matmul with the elementwise instructions that follow it, and every kernel with the
+// casts of its outputs to f32, as epilogues, one by one.
 class Fuser {
  public:
   Fuser(KernelChooser& chooser, Program& program)
-      : kernels_(&chooser, &program), program_(program) {
-    std::vector<std::pair<ProgramValueId, InstructionId>> readers;
-    values_in_.resize(program.buffers.size(), 0);
-    written_.resize(program.buffers.size());
-    for (const ProgramValue& value : program.values) ++values_in_[value.buffer];
+      : kernels_(&chooser, &program),
+        program_(program),
+        uses_(program.buffers.size()),
+        gone_(program.instructions.size(), false) {
+    for (const ProgramValue& value : program.values) ++uses_[value.buffer].values;
     for (const InstructionId i : program.instructions.ids()) {
       for (ProgramValueId id : program.instructions[i].inputs) {
-        readers.emplace_back(id, i);
+        Uses& uses = UsesOf(id);
+        ++uses.reads;
+        uses.read = id;
+        uses.reader = i;
       }
       for (ProgramValueId id : program.instructions[i].outputs) {
-        written_[program.values[id].buffer] = i;
+        ++UsesOf(id).writes;
+        UsesOf(id).writer = i;
       }
-      for (ProgramValueId id : program.instructions[i].after) fixed_.insert(id);
+      for (ProgramValueId id : program.instructions[i].after) UsesOf(id).fixed = true;
     }
-    readers_ = {program.values.size(), readers};
-    for (const NamedValue& output : program.outputs) fixed_.insert(output.value);
-    for (const ProgramState& state : program.states) fixed_.insert(state.updated);
+    for (const NamedValue& output : program.outputs) UsesOf(output.value).fixed = true;
+    for (const ProgramState& state : program.states) UsesOf(state.updated).fixed = true;
   }
 
   absl::Status Run() {
-    Table<InstructionId, bool> gone(program_.instructions.size(), false);
     for (const InstructionId i : program_.instructions.ids()) {
-      if (gone[i] || !IsKernel(program_.instructions[i]) ||
-          RequestOf(program_.instructions[i]).op != "matmul") {
-        continue;
-      }
-      while (true) {
-        const InstructionId next = NextEpilogue(i);
-        if (next == kNone) break;
-        std::optional<Instruction> joined = Joined(i, next);
-        if (!joined.has_value()) break;
-        program_.instructions[i] = *std::move(joined);
-        gone[next] = true;
+      if (gone_[i] || !IsKernel(program_.instructions[i])) continue;
+      for (size_t output = 0; output < program_.instructions[i].outputs.size(); ++output) {
+        while (FuseNext(i, output)) {
+        }
       }
     }
-    InstructionId kept(0);
-    for (const InstructionId i : program_.instructions.ids()) {
-      if (gone[i]) continue;
-      if (kept != i) program_.instructions[kept] = std::move(program_.instructions[i]);
-      ++kept;
-    }
-    program_.instructions.resize(kept - InstructionId(0));
+    RemoveAndMove();
     return absl::OkStatus();
   }
 
  private:
-  // Returns the instruction that can be joined to instruction i: an elementwise one that is the
-  // only reader of i's output and whose other inputs, and the values after which it runs, are
-  // written before i; kNone if there is none.
-  InstructionId NextEpilogue(InstructionId i) const {
-    const Instruction& instruction = program_.instructions[i];
-    const ProgramValueId output = instruction.outputs[0];
-    const ProgramValue& value = program_.values[output];
-    if (instruction.outputs.size() != 1 || readers_[output].size() != 1 ||
-        fixed_.contains(output) || values_in_[value.buffer] != 1) {
-      return kNone;
-    }
-    const InstructionId reader = readers_[output][0];
-    const Instruction& next = program_.instructions[reader];
-    if (!IsKernel(next) || next.stream != instruction.stream || !MayBeEpilogue(RequestOf(next)) ||
-        program_.values[next.outputs[0]].type != value.type || next.phase != instruction.phase ||
-        next.recomputed != instruction.recomputed) {
-      return kNone;
-    }
-    const auto written_before = [&](ProgramValueId id) {
-      return written_[program_.values[id].buffer] < i;
-    };
-    const bool can_run = absl::c_all_of(next.after, written_before) &&
-                         absl::c_all_of(next.inputs, [&](ProgramValueId id) {
-                           return id == output || written_before(id);
-                         });
-    return can_run ? reader : kNone;
-  }
+  // The uses of a buffer.
+  struct Uses {
+    int32_t values = 0, reads = 0, writes = 0;
+    bool fixed = false;    // it holds an output, an updated state or the end of an order edge
+    ProgramValueId read;   // by `reader`, its last one
+    InstructionId reader;  // kNone: nothing reads it
+    InstructionId writer;  // the last one
+  };
 
-  // Returns one instruction that does the work of both, to stand at the position of the first;
-  // nullopt if no kernel does both. Changes no instruction.
-  std::optional<Instruction> Joined(InstructionId first, InstructionId second) {
-    const Instruction& a = program_.instructions[first];
-    const Instruction& b = program_.instructions[second];
-    Instruction joined = a;
-    const KernelRequest& first_request = RequestOf(a);
-    const KernelRequest& second_request = RequestOf(b);
-    KernelWork work{first_request.op, first_request.attributes, first_request.epilogues};
-    work.epilogues.push_back(
-        {second_request.op, second_request.attributes, static_cast<int>(b.inputs.size()) - 1});
-    joined.fused_paths.push_back(b.path);
-    // An addition accepts its operands in either order.
-    for (ProgramValueId id : b.inputs) {
-      if (id != a.outputs[0]) joined.inputs.push_back(id);
-    }
-    joined.outputs = b.outputs;
-    joined.after.insert(joined.after.end(), b.after.begin(), b.after.end());
-    joined.cost.flops += b.cost.flops;
-    // The value between the two is neither written nor read.
-    joined.cost.bytes +=
-        b.cost.bytes - 2.0 * static_cast<double>(NumBytes(program_.values[a.outputs[0]].type));
-    joined.kernel = kernels_.FindOrAddIfSupported(std::move(work), joined.inputs, joined.outputs);
-    if (joined.kernel == kNone) return std::nullopt;
-    const Kernel& kernel = *program_.KernelOf(joined).kernel;
-    for (size_t i = 0; i < joined.inputs.size(); ++i) {
-      if (!kernel.StridedInput(static_cast<int>(i)) &&
-          !IsRowMajorOnAllRanks(program_, joined.inputs[i])) {
-        return std::nullopt;
-      }
-    }
-    if (!kernel.StridedOutput(0) && !IsRowMajorOnAllRanks(program_, joined.outputs[0]))
-      return std::nullopt;
-    return joined;
-  }
+  // A cast that is moved in front of the instruction that needs it.
+  struct Move {
+    InstructionId before, cast;
+  };
 
+  Uses& UsesOf(ProgramValueId id) { return uses_[program_.values[id].buffer]; }
+  const Uses& UsesOf(ProgramValueId id) const { return uses_[program_.values[id].buffer]; }
   const KernelRequest& RequestOf(const Instruction& instruction) const {
     return program_.KernelOf(instruction).request;
   }
 
+  // Joins the instruction that follows output `output` of instruction i to i. Returns false if
+  // there is none, or no kernel does both.
+  bool FuseNext(InstructionId i, size_t output) {
+    const InstructionId next = NextEpilogue(i, output);
+    if (next == kNone) return false;
+    const ProgramValueId read = UsesOf(program_.instructions[i].outputs[output]).read;
+    const std::optional<std::vector<InstructionId>> casts = CastsToMove(i, next, read);
+    if (!casts.has_value()) return false;
+    std::optional<Instruction> joined = Joined(i, output, next);
+    if (!joined.has_value()) return false;
+    program_.instructions[i] = *std::move(joined);
+    gone_[next] = true;
+    for (const InstructionId cast : *casts) {
+      moves_.push_back({i, cast});
+      // From now on it is written before instruction i.
+      UsesOf(program_.instructions[cast].outputs[0]).writer = i - 1;
+    }
+    return true;
+  }
+
+  // Returns the instruction that may become an epilogue of an output of instruction i, if its other
+  // inputs are there: an elementwise one, the only reader of the output. kNone if there is none.
+  InstructionId NextEpilogue(InstructionId i, size_t output) const {
+    const Instruction& instruction = program_.instructions[i];
+    const ProgramValueId result = instruction.outputs[output];
+    const Uses& uses = UsesOf(result);
+    if (uses.reads != 1 || uses.writes != 1 || uses.fixed) return kNone;
+    const Instruction& next = program_.instructions[uses.reader];
+    if (!IsKernel(next) || !RunsAlongside(next, instruction)) return kNone;
+    const KernelRequest& request = RequestOf(next);
+    if (WidensToF32(request)) {
+      const bool all_of_it = uses.read == result || IsReshaped(uses.read, result, next.outputs[0]);
+      return all_of_it ? uses.reader : kNone;
+    }
+    const bool fits = RequestOf(instruction).op == "matmul" && uses.values == 1 &&
+                      MayBeEpilogue(request) &&
+                      program_.values[next.outputs[0]].type == program_.values[result].type;
+    return fits ? uses.reader : kNone;
+  }
+
+  // Returns whether an instruction belongs to the same stream, phase and recomputation as another.
+  static bool RunsAlongside(const Instruction& a, const Instruction& b) {
+    return a.stream == b.stream && a.phase == b.phase && a.recomputed == b.recomputed;
+  }
+
+  // Returns whether `view` is all of the tensor `result` in another shape, and has the elements of
+  // `target` in the same order.
+  bool IsReshaped(ProgramValueId view, ProgramValueId result, ProgramValueId target) const {
+    for (const ProgramValueId id : {view, result, target}) {
+      const ProgramValue& value = program_.values[id];
+      if (value.packed || value.sliced_from != kNone || value.flat != kNone ||
+          !IsRowMajorOnAllRanks(program_, id)) {
+        return false;
+      }
+    }
+    const ProgramValue &a = program_.values[view], &b = program_.values[result];
+    return a.offset == b.offset && NumElements(a.type.shape) == NumElements(b.type.shape);
+  }
+
+  // Returns the casts that must be moved in front of instruction i, so that `next`, which reads the
+  // output of i as `read`, can run there; nullopt if it cannot: another input, or a value after
+  // which it runs, is not there yet.
+  std::optional<std::vector<InstructionId>> CastsToMove(InstructionId i, InstructionId next,
+                                                        ProgramValueId read) const {
+    const Instruction& epilogue = program_.instructions[next];
+    if (!AreWrittenBefore(i, epilogue.after)) return std::nullopt;
+    std::vector<InstructionId> casts;
+    for (ProgramValueId id : epilogue.inputs) {
+      const Uses& uses = UsesOf(id);
+      if (id == read || uses.writer < i) continue;
+      if (!MayMoveBefore(i, uses.writer)) return std::nullopt;
+      casts.push_back(uses.writer);
+    }
+    return casts;
+  }
+
+  bool AreWrittenBefore(InstructionId i, absl::Span<const ProgramValueId> ids) const {
+    return absl::c_all_of(ids, [&](ProgramValueId id) { return UsesOf(id).writer < i; });
+  }
+
+  // Returns whether an instruction behind the matmul i is a cast that can as well run before it,
+  // and makes no more than a bias: what is larger would take memory for longer.
+  bool MayMoveBefore(InstructionId i, InstructionId later) const {
+    const Instruction& product = program_.instructions[i];
+    const Instruction& cast = program_.instructions[later];
+    if (gone_[later] || !IsKernel(cast) || !IsCast(RequestOf(cast)) ||
+        !RunsAlongside(cast, product)) {
+      return false;
+    }
+    const int64_t columns = program_.values[product.outputs[0]].type.shape.back();
+    const ProgramValueId made = cast.outputs[0];
+    return UsesOf(made).writes == 1 && NumElements(program_.values[made].type.shape) <= columns &&
+           AreWrittenBefore(i, cast.inputs) && AreWrittenBefore(i, cast.after);
+  }
+
+  // Returns one instruction that does the work of both, to stand at the position of the first;
+  // nullopt if no kernel does both. Changes no instruction.
+  std::optional<Instruction> Joined(InstructionId first, size_t output, InstructionId second) {
+    const Instruction& a = program_.instructions[first];
+    const Instruction& b = program_.instructions[second];
+    const ProgramValueId result = a.outputs[output];
+    const ProgramValueId read = UsesOf(result).read;
+    Instruction joined = a;
+    const KernelRequest& first_request = RequestOf(a);
+    const KernelRequest& second_request = RequestOf(b);
+    KernelWork work{first_request.op, first_request.attributes, first_request.epilogues};
+    work.epilogues.push_back({second_request.op, second_request.attributes,
+                              static_cast<int>(b.inputs.size()) - 1, static_cast<int>(output)});
+    joined.fused_paths.push_back(b.path);
+    // An addition accepts its operands in either order.
+    for (ProgramValueId id : b.inputs) {
+      if (id != read) joined.inputs.push_back(id);
+    }
+    joined.after.insert(joined.after.end(), b.after.begin(), b.after.end());
+    joined.cost.flops += b.cost.flops;
+    // The value between the two is neither written nor read.
+    joined.cost.bytes +=
+        b.cost.bytes - 2.0 * static_cast<double>(NumBytes(program_.values[result].type));
+    joined.outputs[output] = read == result ? b.outputs[0] : AddReshaped(b.outputs[0], result);
+    joined.kernel = kernels_.FindOrAddIfSupported(std::move(work), joined.inputs, joined.outputs);
+    if (joined.kernel != kNone && AcceptsStrides(joined)) return joined;
+    if (read != result) program_.values.pop_back();
+    return std::nullopt;
+  }
+
+  // Adds a value with the elements of `target`, in the shape of `like`, and returns it.
+  ProgramValueId AddReshaped(ProgramValueId target, ProgramValueId like) {
+    const ProgramValue& to = program_.values[target];
+    ProgramValue value = program_.values[like];
+    const absl::string_view dtype = DTypeName(to.type.dtype);
+    value.path = absl::StrCat(value.path, ".", std::string(dtype.data(), dtype.size()));
+    value.type.dtype = to.type.dtype;
+    value.buffer = to.buffer;
+    value.offset = to.offset;
+    value.within = program_.TensorOf(target);
+    return program_.values.push_back(std::move(value));
+  }
+
+  // Returns whether the kernel of an instruction accepts the strides of its operands.
+  bool AcceptsStrides(const Instruction& instruction) const {
+    const Kernel& kernel = *program_.KernelOf(instruction).kernel;
+    for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+      if (kernel.StridedInput(static_cast<int>(i))) continue;
+      if (!IsRowMajorOnAllRanks(program_, instruction.inputs[i])) return false;
+    }
+    for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+      if (kernel.StridedOutput(static_cast<int>(i))) continue;
+      if (!IsRowMajorOnAllRanks(program_, instruction.outputs[i])) return false;
+    }
+    return true;
+  }
+
+  // Removes the instructions that were joined to others, and moves casts.
+  void RemoveAndMove() {
+    for (const Move& move : moves_) gone_[move.cast] = true;
+    Table<InstructionId, Instruction> kept;
+    kept.reserve(program_.instructions.size());
+    auto move = moves_.begin();  // sorted by `before`
+    for (const InstructionId i : program_.instructions.ids()) {
+      for (; move != moves_.end() && move->before == i; ++move) {
+        kept.push_back(std::move(program_.instructions[move->cast]));
+      }
+      if (!gone_[i]) kept.push_back(std::move(program_.instructions[i]));
+    }
+    program_.instructions = std::move(kept);
+  }
+
   KernelTable kernels_;
   Program& program_;
-  IndexLists<ProgramValueId, InstructionId> readers_;
-  Table<BufferId, int> values_in_;
-  Table<BufferId, InstructionId> written_;     // the last instruction that writes it
-  absl::flat_hash_set<ProgramValueId> fixed_;  // outputs, updated states, ends of order edges
+  Table<BufferId, Uses> uses_;
+  Table<InstructionId, bool> gone_;  // joined to an earlier one
+  std::vector<Move> moves_;
 };
 
 }  // namespace

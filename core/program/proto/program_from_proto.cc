@@ -183,6 +183,10 @@ class Reader {
       if (epilogue.extra_inputs < 0 || epilogue.extra_inputs > message.request().inputs_size()) {
         return Malformed("an epilogue of ", epilogue.extra_inputs, " operands");
       }
+      epilogue.output = added.output();
+      if (epilogue.output < 0 || epilogue.output >= message.request().outputs_size()) {
+        return Malformed("an epilogue of output ", epilogue.output);
+      }
     }
     RETURN_IF_ERROR(CheckBytes(message.workspace_bytes()));
     planned.workspace_bytes = message.workspace_bytes();

@@ -32,6 +32,7 @@ void Set(const KernelRequest& request, KernelRequestProto* message) {
     added.set_op(epilogue.op);
     *added.mutable_attributes() = ToProto(epilogue.attributes);
     added.set_extra_inputs(epilogue.extra_inputs);
+    added.set_output(epilogue.output);
   }
   message->set_threads(request.threads);
 }

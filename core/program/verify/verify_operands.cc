@@ -187,7 +187,8 @@ absl::Status CheckKernelRequest(const Operator& op, const KernelRequest& request
     if (applied == nullptr || types.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("'", epilogue.op, "' is no epilogue of it"));
     }
-    std::vector<TensorType> operands = {types[0]};
+    TensorType& result = types[epilogue.output];
+    std::vector<TensorType> operands = {result};
     for (int i = 0; i < epilogue.extra_inputs; ++i) operands.push_back(extra_inputs[i]);
     extra_inputs.remove_prefix(epilogue.extra_inputs);
     ASSIGN_OR_RETURN(const std::vector<TensorType> results,
@@ -195,7 +196,7 @@ absl::Status CheckKernelRequest(const Operator& op, const KernelRequest& request
     if (results.size() != 1) {
       return absl::InvalidArgumentError(absl::StrCat("'", epilogue.op, "' is no epilogue of it"));
     }
-    types[0] = results[0];
+    result = results[0];
   }
   for (size_t j = 0; j < types.size(); ++j) {
     if (types[j].shape == request.outputs[j].shape) continue;
