@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-// Returns the request, without epilogues other than casts to f32, for a part of its work that the reference does in some
-// milliseconds: what one of many devices would do if its operator were split over them by its
-// signatures. Sums stay as long as they are if splitting the outputs suffices.
+// Returns the request, without epilogues other than casts to f32, for a part of its work that the
+// reference does in some milliseconds: what one of many devices would do if its operator were split
+// over them by its signatures. Sums stay as long as they are if splitting the outputs suffices.
 KernelRequest SmallPart(const KernelRequest& request);
 
 // Returns for each of `kernels`, candidates for `request`, the largest error of an element of an

@@ -282,9 +282,10 @@ TEST_F(StoreInF32Test, UnlessItIsNeededInFewerBits) {
   const std::string unchanged = Lines(Lowered());
   Graph read_twice = graph_;
   read_twice.SetOutput("z", Square(read_twice.tensor(product.id())));
-  EXPECT_EQ(Fused(TestProgram(read_twice, *backend_)), "matmul = matmul(x, w)\n"
-                                                       "cast = cast(matmul)\n"
-                                                       "square = square(matmul)\n");
+  EXPECT_EQ(Fused(TestProgram(read_twice, *backend_)),
+            "matmul = matmul(x, w)\n"
+            "cast = cast(matmul)\n"
+            "square = square(matmul)\n");
   Graph is_output = graph_;
   is_output.SetOutput("z", is_output.tensor(product.id()));
   EXPECT_EQ(Fused(TestProgram(is_output, *backend_)), unchanged);
