@@ -235,7 +235,7 @@ TEST_F(HostileFilesTest, APlanForABackendThatThereIsNot) {
   Seal();
   const Result result = Resume();
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("note: the plan's kernels were chosen for tpu on "));
+  EXPECT_THAT(result.out, HasSubstr("note: the Plan's kernels were chosen for tpu on "));
 }
 
 TEST_F(HostileFilesTest, AParameterThatIsCalledOptimizerState) {
