@@ -137,7 +137,10 @@ TEST(PrecisionTrainingTest, NoBiasIsAddedAloneAndNoGradientIsCast) {
       const TrainingRun run = SmallGpt(sizes);
       const auto compiled = CompileRun(run.graphs, plan, *backend, on_ranks ? 2 : 1);
       ASSERT_TRUE(compiled.ok()) << compiled.status();
-      EXPECT_THAT(UnfusedWork(*compiled->FindProgram(kTrain)), ::testing::IsEmpty());
+      // The context is longer than the sequence, so the gradient of positions is assembled from a
+      // sum and zeros, and no kernel computes all of it.
+      EXPECT_THAT(UnfusedWork(*compiled->FindProgram(kTrain)),
+                  ::testing::ElementsAre("wpe.weight.grad"));
     }
   }
 }

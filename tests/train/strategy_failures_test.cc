@@ -124,8 +124,10 @@ class MemoryGroup {
 Result TrainInGroup(const MemoryGroup& group, const std::string& folder) {
   std::string command =
       "echo $$ > " + group.folder() + "/cgroup.procs || exit 9; exec " + GptProgram();
-  for (const std::string& flag : Fsdp({"--nproc=2", "--backend=shm", "--out=" + folder,
-                                       "--set=model.layers=12,model.heads=4,model.channels=512"})) {
+  // Kernels that are measured may need more memory than the default ones.
+  for (const std::string& flag :
+       Fsdp({"--nproc=2", "--backend=shm", "--out=" + folder, "--kernels=default",
+             "--set=model.layers=12,model.heads=4,model.channels=512"})) {
     command += " '" + flag + "'";
   }
   const Stopwatch stopwatch;
