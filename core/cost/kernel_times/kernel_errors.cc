@@ -22,8 +22,8 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // The work of a small part, which the reference does in some 10 ms.
 constexpr double kMostFlops = 8e6;
-// A dimension is not split into parts of less.
-constexpr int64_t kLeastExtent = 16;
+// The least extent for kernels that accept long rows only: 1 KiB of f32.
+constexpr int64_t kLongRow = 256;
 
 double FlopsOf(const Operator& op, const KernelRequest& request) {
   return op.Cost({request.inputs, request.outputs, request.attributes}).flops;
@@ -49,12 +49,12 @@ int64_t ShortestSplit(const Signature& signature, const KernelRequest& request) 
 // Returns the signature that splits the longest dimension, preferably one that leaves sums whole;
 // nullptr if none splits any that is long.
 const Signature* SignatureToSplitBy(const std::vector<Signature>& signatures,
-                                    const KernelRequest& request) {
+                                    const KernelRequest& request, int64_t least_extent) {
   const Signature* best = nullptr;
   std::pair<bool, int64_t> best_key;
   for (const Signature& signature : signatures) {
     const int64_t extent = ShortestSplit(signature, request);
-    if (extent < 2 * kLeastExtent) continue;
+    if (extent < 2 * least_extent) continue;
     const bool whole = absl::c_none_of(signature.outputs,
                                        [](const AxisLayout& layout) { return layout.partial(); });
     const std::pair<bool, int64_t> key = {whole, extent};
@@ -158,31 +158,9 @@ double LargestError(const std::vector<std::vector<double>>& outputs,
   return error;
 }
 
-}  // namespace
-
-KernelRequest SmallPart(const KernelRequest& request) {
-  const Operator& op = *FindOperator(request.op);
-  KernelRequest part = request;
-  part.epilogues.clear();
-  for (const Epilogue& epilogue : request.epilogues) {
-    part.inputs.resize(part.inputs.size() - epilogue.extra_inputs);
-    if (StoresInF32(request, epilogue)) part.epilogues.push_back(epilogue);
-  }
-  while (FlopsOf(op, part) > kMostFlops) {
-    const std::vector<Signature> signatures =
-        op.Signatures({part.inputs, part.outputs, part.attributes});
-    const Signature* const signature = SignatureToSplitBy(signatures, part);
-    if (signature == nullptr) break;
-    const auto enough = static_cast<int64_t>(std::ceil(FlopsOf(op, part) / kMostFlops));
-    const int64_t most = ShortestSplit(*signature, part) / kLeastExtent;
-    SplitBy(*signature, std::min(enough, most), op, part);
-  }
-  return part;
-}
-
-absl::StatusOr<std::vector<double>> ErrorsOf(const std::vector<const Kernel*>& kernels,
-                                             const KernelRequest& request, Backend& backend) {
-  const KernelRequest part = SmallPart(request);
+// Returns the errors of kernels that accept this request.
+absl::StatusOr<std::vector<double>> ErrorsOnPart(const std::vector<const Kernel*>& kernels,
+                                                 const KernelRequest& part, Backend& backend) {
   const std::unique_ptr<Backend> reference = MakeReferenceBackend();
   KernelRequest in_double = part;
   in_double.epilogues.clear();
@@ -200,13 +178,52 @@ absl::StatusOr<std::vector<double>> ErrorsOf(const std::vector<const Kernel*>& k
                    Run(*exact_kernel, in_double, double_inputs, *reference));
   std::vector<double> errors;
   for (const Kernel* const kernel : kernels) {
-    if (!kernel->Accepts(part)) {
-      errors.push_back(kInfinite);
-      continue;
-    }
     ASSIGN_OR_RETURN(const std::vector<std::vector<double>> outputs,
                      Run(*kernel, part, inputs, backend));
     errors.push_back(LargestError(outputs, exact));
+  }
+  return errors;
+}
+
+}  // namespace
+
+KernelRequest SmallPart(const KernelRequest& request, int64_t least_extent) {
+  const Operator& op = *FindOperator(request.op);
+  KernelRequest part = request;
+  part.epilogues.clear();
+  for (const Epilogue& epilogue : request.epilogues) {
+    part.inputs.resize(part.inputs.size() - epilogue.extra_inputs);
+    if (StoresInF32(request, epilogue)) part.epilogues.push_back(epilogue);
+  }
+  while (FlopsOf(op, part) > kMostFlops) {
+    const std::vector<Signature> signatures =
+        op.Signatures({part.inputs, part.outputs, part.attributes});
+    const Signature* const signature = SignatureToSplitBy(signatures, part, least_extent);
+    if (signature == nullptr) break;
+    const auto enough = static_cast<int64_t>(std::ceil(FlopsOf(op, part) / kMostFlops));
+    const int64_t most = ShortestSplit(*signature, part) / least_extent;
+    SplitBy(*signature, std::min(enough, most), op, part);
+  }
+  return part;
+}
+
+absl::StatusOr<std::vector<double>> ErrorsOf(const std::vector<const Kernel*>& kernels,
+                                             const KernelRequest& request, Backend& backend) {
+  std::vector<double> errors(kernels.size(), kInfinite);
+  std::vector<bool> done(kernels.size(), false);
+  for (const int64_t least_extent : {int64_t{16}, kLongRow}) {
+    const KernelRequest part = SmallPart(request, least_extent);
+    std::vector<const Kernel*> accepting;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (!done[i] && kernels[i]->Accepts(part)) accepting.push_back(kernels[i]);
+    }
+    if (accepting.empty()) continue;
+    ASSIGN_OR_RETURN(const std::vector<double> found, ErrorsOnPart(accepting, part, backend));
+    for (size_t i = 0, next = 0; i < kernels.size(); ++i) {
+      if (done[i] || !kernels[i]->Accepts(part)) continue;
+      errors[i] = found[next++];
+      done[i] = true;
+    }
   }
   return errors;
 }

@@ -2,6 +2,7 @@
 #ifndef TESSERA_CORE_COST_KERNEL_TIMES_KERNEL_ERRORS_H_
 #define TESSERA_CORE_COST_KERNEL_TIMES_KERNEL_ERRORS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,7 +13,8 @@ namespace tessera {
 // Returns the request, without epilogues other than casts to f32, for a part of its work that the
 // reference does in some milliseconds: what one of many devices would do if its operator were split
 // over them by its signatures. Sums stay as long as they are if splitting the outputs suffices.
-KernelRequest SmallPart(const KernelRequest& request);
+// `least_extent`: dimensions are not split into less.
+KernelRequest SmallPart(const KernelRequest& request, int64_t least_extent = 16);
 
 // Returns for each of `kernels`, candidates for `request`, the largest error of an element of an
 // output, as a share of that output's largest element: of its results for random operands of the
