@@ -142,22 +142,6 @@ absl::StatusOr<std::vector<std::vector<double>>> Run(const Kernel& kernel,
   return outputs;
 }
 
-// Returns the largest error of an element, as a share of the largest element of its output.
-double LargestError(const std::vector<std::vector<double>>& outputs,
-                    const std::vector<std::vector<double>>& exact) {
-  double error = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    double largest = 0, difference = 0;
-    for (size_t j = 0; j < exact[i].size(); ++j) {
-      if (!std::isfinite(outputs[i][j])) return kInfinite;
-      largest = std::max(largest, std::abs(exact[i][j]));
-      difference = std::max(difference, std::abs(outputs[i][j] - exact[i][j]));
-    }
-    if (difference > 0) error = std::max(error, largest > 0 ? difference / largest : kInfinite);
-  }
-  return error;
-}
-
 // Returns the errors of kernels that accept this request.
 absl::StatusOr<std::vector<double>> ErrorsOnPart(const std::vector<const Kernel*>& kernels,
                                                  const KernelRequest& part, Backend& backend) {
@@ -186,6 +170,21 @@ absl::StatusOr<std::vector<double>> ErrorsOnPart(const std::vector<const Kernel*
 }
 
 }  // namespace
+
+double LargestError(const std::vector<std::vector<double>>& outputs,
+                    const std::vector<std::vector<double>>& exact) {
+  double error = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    double largest = 0, difference = 0;
+    for (size_t j = 0; j < exact[i].size(); ++j) {
+      if (!std::isfinite(outputs[i][j]) || !std::isfinite(exact[i][j])) return kInfinite;
+      largest = std::max(largest, std::abs(exact[i][j]));
+      difference = std::max(difference, std::abs(outputs[i][j] - exact[i][j]));
+    }
+    if (difference > 0) error = std::max(error, largest > 0 ? difference / largest : kInfinite);
+  }
+  return error;
+}
 
 KernelRequest SmallPart(const KernelRequest& request, int64_t least_extent) {
   const Operator& op = *FindOperator(request.op);

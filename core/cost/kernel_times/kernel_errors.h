@@ -10,6 +10,11 @@
 
 namespace tessera {
 
+// Returns the largest error of an element of any output, as a share of the largest element of that
+// output of `exact`. Infinite if an element is not finite.
+double LargestError(const std::vector<std::vector<double>>& outputs,
+                    const std::vector<std::vector<double>>& exact);
+
 // Returns the request, without epilogues other than casts to f32, for a part of its work that the
 // reference does in some milliseconds: what one of many devices would do if its operator were split
 // over them by its signatures. Sums stay as long as they are if splitting the outputs suffices.

@@ -62,11 +62,12 @@ struct Candidate {
 class Site {
  public:
   Site(const OpenChoice& choice, const BySpace<std::unique_ptr<DeviceMemory>>& arenas,
-       Backend& backend, int rank)
-      : program_(*choice.program), backend_(backend), binding_(&program_, CoordinatesOf(rank)) {
-    const KernelUses uses(program_);
+       Backend& backend)
+      : program_(*choice.program),
+        backend_(backend),
+        binding_(&program_, program_.mesh.CoordinatesOf(/*rank=*/0)) {
     std::vector<InstructionId> planned;
-    for (const InstructionId id : uses.InstructionsOf(choice.kernel)) {
+    for (const InstructionId id : choice.instructions) {
       if (LocalWorkOf(program_, program_.instructions[id], binding_) == LocalWork::kPlanned) {
         planned.push_back(id);
       }
@@ -85,7 +86,7 @@ class Site {
     }
   }
 
-  // The number of instructions that take turns; 0 if this rank runs none by the planned request.
+  // The number of instructions that take turns; 0 if rank 0 runs none by the planned request.
   size_t size() const { return operands_.size(); }
 
   absl::Status Prepare(int64_t workspace_bytes) {
@@ -145,8 +146,6 @@ class Site {
   }
 
  private:
-  MeshCoordinates CoordinatesOf(int rank) const { return program_.mesh.CoordinatesOf(rank); }
-
   // Returns elements with which memory is filled over and over. Their number is odd, so that rows
   // differ.
   const std::vector<char>& PatternOf(DType dtype) {
@@ -164,24 +163,6 @@ class Site {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<DeviceMemory> workspace_;
 };
-
-// Returns the largest difference of two results, as a share of the largest element of its output.
-double DifferenceOf(const std::vector<std::vector<double>>& a,
-                    const std::vector<std::vector<double>>& b) {
-  double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    double largest = 0, difference = 0;
-    for (size_t j = 0; j < a[i].size(); ++j) {
-      if (!std::isfinite(a[i][j]) || !std::isfinite(b[i][j])) {
-        return kInfinite;
-      }
-      largest = std::max({largest, std::abs(a[i][j]), std::abs(b[i][j])});
-      difference = std::max(difference, std::abs(a[i][j] - b[i][j]));
-    }
-    if (difference > 0) most = std::max(most, difference / largest);
-  }
-  return most;
-}
 
 // Binds the candidates to their request, and refuses those that are not accurate enough.
 absl::StatusOr<std::vector<Candidate>> BindCandidates(const OpenChoice& choice, Backend& backend) {
@@ -213,7 +194,7 @@ absl::Status WarmUp(const KernelRequest& request, Site& site, std::vector<Candid
     ASSIGN_OR_RETURN(const auto results, site.Results());
     if (by_rule.empty()) by_rule = results;
     const double errors = std::max(kLeastError, candidates[0].error + candidate.error);
-    candidate.refused = DifferenceOf(by_rule, results) > kTolerance * errors;
+    candidate.refused = LargestError(results, by_rule) > kTolerance * errors;
     for (size_t i = 1; i < site.size() && !candidate.refused; ++i) {
       RETURN_IF_ERROR(site.Run(request, candidate, i).status());
     }
@@ -245,13 +226,13 @@ absl::Status TimeInRotation(const KernelRequest& request, Site& site,
   return absl::OkStatus();
 }
 
-// Measures the candidates of one request. Returns nothing if this rank runs none of its
+// Measures the candidates of one request. Returns nothing if rank 0 runs none of its
 // instructions by the planned request.
 absl::StatusOr<CandidateSeconds> Measure(const OpenChoice& choice,
                                          const BySpace<std::unique_ptr<DeviceMemory>>& arenas,
-                                         Backend& backend, int rank) {
+                                         Backend& backend) {
   CandidateSeconds measured;
-  Site site(choice, arenas, backend, rank);
+  Site site(choice, arenas, backend);
   if (site.size() == 0) return measured;
   const KernelRequest& request = choice.program->kernels[choice.kernel].request;
   ASSIGN_OR_RETURN(std::vector<Candidate> candidates, BindCandidates(choice, backend));
@@ -283,7 +264,7 @@ std::vector<OpenChoice> OpenChoicesOf(absl::Span<const Program> programs,
       const CandidateSeconds* const times = known.Find(key);
       if (times != nullptr && AreOf(*times, candidates)) continue;
       if (!seen.insert(key).second) continue;
-      choices.push_back({&program, id, std::move(candidates)});
+      choices.push_back({&program, id, uses.InstructionsOf(id), std::move(candidates)});
     }
   }
   return choices;
@@ -310,7 +291,7 @@ absl::StatusOr<MeasuredKernels> MeasureKernels(absl::Span<const OpenChoice> choi
   };
   for (const OpenChoice& choice : choices) flops += flops_of(choice);
   for (size_t i = 0; i < choices.size(); ++i) {
-    ASSIGN_OR_RETURN(CandidateSeconds seconds, Measure(choices[i], memory, backend, options.rank));
+    ASSIGN_OR_RETURN(CandidateSeconds seconds, Measure(choices[i], memory, backend));
     if (!seconds.empty()) {
       measured.times.Set(choices[i].program->kernels[choices[i].kernel].key, std::move(seconds));
     }

@@ -20,7 +20,8 @@ namespace tessera {
 struct OpenChoice {
   const Program* program = nullptr;
   KernelId kernel;
-  std::vector<const Kernel*> candidates;  // the default kernel first
+  std::vector<InstructionId> instructions;  // that use it
+  std::vector<const Kernel*> candidates;    // the default kernel first
 };
 
 // Returns the requests of the Programs, each once, that several kernels can run and whose times are
@@ -34,7 +35,6 @@ struct MeasuringProgress {
 };
 
 struct MeasuringOptions {
-  int rank = 0;  // whose parts of the operands kernels run on
   // May be null. Called after each request.
   std::function<void(const MeasuringProgress&)> progress;
 };
@@ -46,10 +46,10 @@ struct MeasuredKernels {
 };
 
 // Measures the candidates of each choice. Kernels run on the operands of the Program's own
-// instructions, at their planned offsets in memory of the size of `arenas`, of which only these
-// operands are touched; several instructions take turns, so that caches are about as cold as they
-// are in a step. Candidates run in rotation, so that a machine that becomes slower slows down all.
-// A time is the median of a kernel's runs.
+// instructions, as rank 0 has them, at their planned offsets in memory of the size of `arenas`, of
+// which only these operands are touched; several instructions take turns, as they do in a step.
+// Candidates run in rotation, so that a machine that becomes slower slows down all. A time is the
+// median of a kernel's runs.
 //
 // A candidate gets no time, and so is not chosen, if it is not accurate enough (kernel_errors.h) or
 // if its results in the Program differ from the default kernel's by much more than both are off.
