@@ -1,5 +1,6 @@
 #include "core/program/kernels/kernel_chooser.h"
 
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -95,14 +96,15 @@ KernelChooser::Choice& KernelChooser::FindOrChoose(const KernelRequest& request)
 
 void KernelChooser::ChooseRecorded(Program& program) {
   if (recorded_.empty()) return;
-  const KernelUses uses(program);
+  std::optional<KernelUses> uses;  // made if a kernel is not the default one
   for (const KernelId id : program.kernels.ids()) {
     PlannedKernel& planned = program.kernels[id];
     const auto recorded = recorded_.find(planned.key);
     if (recorded == recorded_.end() || ToStdString(planned.kernel->name()) == recorded->second) {
       continue;
     }
-    const std::vector<const Kernel*> candidates = uses.CandidatesFor(id, *catalogue_);
+    if (!uses.has_value()) uses.emplace(program);
+    const std::vector<const Kernel*> candidates = uses->CandidatesFor(id, *catalogue_);
     const auto named = absl::c_find_if(candidates, [&recorded](const Kernel* kernel) {
       return ToStdString(kernel->name()) == recorded->second;
     });
