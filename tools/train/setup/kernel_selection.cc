@@ -126,7 +126,8 @@ absl::StatusOr<CompiledRun> KernelSelection::Compile(
       ASSIGN_OR_RETURN(run, compile_by_times());
     }
   }
-  if (options.memory_limit == 0 || run.arena_bytes() <= options.memory_limit) return run;
+  const bool fits = options.memory_limit == 0 || run.arena_bytes() <= options.memory_limit;
+  if (fits || times_.empty()) return run;
   ASSIGN_OR_RETURN(CompiledRun by_rule, compile(plan));
   if (by_rule.arena_bytes() > options.memory_limit) return run;
   notes->push_back(absl::StrCat("kernels are chosen by rule: the measured ones need ",

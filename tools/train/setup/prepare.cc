@@ -180,11 +180,14 @@ PlanPart* FindOpenLogits(const CommandLine& line, const ConfiguredRun& configure
   return nullptr;
 }
 
-// Returns whether the memory that a rank may use suffices for a compiled run.
-bool FitsInMemory(const ConfiguredRun& configured, const CompiledRun& compiled) {
+// Returns whether the memory that a rank may use suffices for a compiled run: the limit, or else
+// that of the described cluster, or its share of what this machine has available.
+bool FitsInMemory(const CommandLine& line, const ConfiguredRun& configured,
+                  const CompiledRun& compiled) {
   const int64_t limit = MemoryLimit(configured.config);
   if (limit > 0) return compiled.arena_bytes() <= limit;
-  const int64_t available = AvailableMemory() / configured.ranks.of_host;
+  const int64_t available = line.cluster.empty() ? AvailableMemory() / configured.ranks.of_host
+                                                 : configured.priced.cluster.memory_bytes();
   return available <= 0 || compiled.arena_bytes() <= available;
 }
 
@@ -202,7 +205,7 @@ absl::StatusOr<CompiledRun> CompileFirst(
     std::vector<std::string> notes_if_kept;
     ASSIGN_OR_RETURN(CompiledRun kept,
                      configured.kernels->Compile(plan, compile, options, &notes_if_kept));
-    if (FitsInMemory(configured, kept)) {
+    if (FitsInMemory(line, configured, kept)) {
       notes->insert(notes->end(), notes_if_kept.begin(), notes_if_kept.end());
       return kept;
     }
