@@ -352,10 +352,9 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Configur
                  /*measures=*/false, &unused_notes);
 }
 
-absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line,
-                                            const ConfiguredRun& configured,
-                                            const PreparedRun& prepared,
-                                            std::shared_ptr<const std::vector<Graph>> graphs) {
+absl::StatusOr<CompiledRun> CompileByPlanOf(
+    const CommandLine& line, const ConfiguredRun& configured, const PreparedRun& prepared,
+    const std::shared_ptr<const std::vector<Graph>>& graphs) {
   Plan plan = prepared.compiled.plan;
   for (Stage& stage : *plan.mutable_stages()) {
     for (PlanPart& part : *stage.mutable_parts()) {

@@ -38,10 +38,9 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Configur
 
 // Compiles other Graphs by the completed Plan of a prepared run, which decides about paths that
 // they have in common with the Graphs of the run. Collective; errors are agreed ones.
-absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line,
-                                            const ConfiguredRun& configured,
-                                            const PreparedRun& prepared,
-                                            std::shared_ptr<const std::vector<Graph>> graphs);
+absl::StatusOr<CompiledRun> CompileByPlanOf(
+    const CommandLine& line, const ConfiguredRun& configured, const PreparedRun& prepared,
+    const std::shared_ptr<const std::vector<Graph>>& graphs);
 
 }  // namespace tessera
 
