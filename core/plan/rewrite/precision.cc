@@ -214,8 +214,15 @@ class PrecisionWriter {
       return absl::OkStatus();
     }
     const Kind kind = IsHalf(precision_.parameters) ? KindOf(op) : Kind::kFull;
-    const bool low = kind == Kind::kLow && !ComputesInF32(op);
+    const bool low = kind == Kind::kLow && !ComputesInF32(op) && !AssemblesInF32(op);
     return WriteAs(old, low ? precision_.parameters : DType::kF32, kind);
+  }
+
+  // Returns whether an op assembles a parameter's gradient that is reduced in f32. Its parts are
+  // then cast, not the whole, so that the kernels that compute them can store them in f32.
+  bool AssemblesInF32(const Op& op) const {
+    return op.kind->name() == "concat" && IsReduced(op.outputs[0]) &&
+           precision_.reduction == DType::kF32;
   }
 
   // Writes an op on operands of this dtype, except its statistics.

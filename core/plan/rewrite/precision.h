@@ -28,7 +28,8 @@ inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 // computes f32.
 //
 // States stay f32: the update reads and writes these master values. A parameter's gradient is
-// computed in the dtype of its operator and cast to `reduction`. In this dtype it is reduced over
+// computed in the dtype of its operator and cast to `reduction` (the parts of one that a concat
+// assembles are cast to f32 instead, if that is the reduction). In this dtype it is reduced over
 // ranks and micro-batches and read by the update (in f32, if an operator of the update accepts no
 // other dtype). Caches have no master values and are stored in `parameters`.
 //

@@ -138,6 +138,21 @@ TEST(PrecisionTest, ReducesGradientsInADTypeOfTheirOwn) {
 }
 
 // Named operators and their gradients compute in f32; the operators that read their results do not.
+// Only the first rows of `w` are used, so its gradient is a sum and zeros behind it.
+TEST(PrecisionTest, AssemblesGradientsInF32FromTheirParts) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {2, 3, 4}}, 0);
+  const Tensor w = graph.Parameter("w", {5, 4}, Initializer::Constant(1));
+  const Tensor loss = ReduceSum(Square(Multiply(x, Slice(w, 0, 0, 3))), {0, 1, 2});
+  ASSERT_TRUE(RecordGradients(graph, loss, {w}).ok());
+  const std::string in_f32 = Rewritten(graph, "parameters: BF16");
+  EXPECT_THAT(in_f32, HasSubstr("f32[3, 4] = cast(%split.grad) {dtype=f32}"));
+  EXPECT_THAT(in_f32, HasSubstr("%w.grad: f32[5, 4] = concat(%split.grad.f32, "));
+  EXPECT_THAT(in_f32, HasSubstr("f32[2, 4] = fill() {dtype=f32, shape=[2, 4], value=0.0}"));
+  EXPECT_THAT(Rewritten(graph, "parameters: BF16 reduction: BF16"),
+              HasSubstr("%w.grad: bf16[5, 4] = concat(%split.grad, "));
+}
+
 TEST(PrecisionTest, KeepsTheOperatorsInF32ThatThePlanNames) {
   const std::string text =
       Rewritten(TrainedGraph(), "parameters: BF16 in_f32: 'blocks.*.layer_norm'");
