@@ -21,6 +21,7 @@
 #include "strategies/conformance/check_checkpoints.h"
 #include "strategies/conformance/check_estimate.h"
 #include "strategies/conformance/compare_training.h"
+#include "strategies/conformance/drawn_kernels.h"
 #include "strategies/conformance/plain_plans.h"
 #include "strategies/conformance/rank_training.h"
 #include "strategies/conformance/small_models.h"
@@ -36,9 +37,6 @@ constexpr int kPlansInLaterSeconds = 6;
 constexpr absl::Duration kClockTick = absl::Milliseconds(10);
 
 constexpr double kReferenceTolerance = 1e-10;
-constexpr double kCpuTolerance = 1e-5;
-// The tolerance for a strategy that lowers the precision. It still detects a wrong factor.
-constexpr double kLoweredTolerance = 5e-2;
 
 std::string OperationName(size_t operation) {
   return std::string(CollectiveOperationName(static_cast<CollectiveOperation>(operation)));
@@ -136,7 +134,7 @@ class Checker {
     if (!limits.ok()) return CheckError(ranks, "memory limits", limits);
     ReportProgress(ranks, "the same training as one process");
     ASSIGN_OR_RETURN(const TrainingResult result,
-                     TrainAndCompare(alone, *planned, ranks, kReferenceTolerance));
+                     TrainAndCompare(alone, planned->plan, ranks, kReferenceTolerance));
     const absl::Status estimate = CheckEstimate(planned->estimate, planned->of_host);
     if (!estimate.ok()) return Error(ranks, estimate.message());
     RETURN_IF_ERROR(CheckCounted(planned->estimate, result, ranks));
@@ -151,13 +149,16 @@ class Checker {
         again->others != result.others) {
       return Error(ranks, "a second run, with other delays, gives other bits");
     }
+    // Other kernels than one process has: strategies must not depend on which ones are fastest.
     run_.backend = [] { return MakeCpuBackend(1); };
+    ASSIGN_OR_RETURN(const Plan plan_on_cpu,
+                     WithDrawnKernels(run_, planned->plan, ranks, /*seed=*/ranks));
     ASSIGN_OR_RETURN(const TrainingResult on_cpu,
-                     TrainAndCompare(alone_on_cpu, *planned, ranks, kCpuTolerance));
+                     TrainAndCompare(alone_on_cpu, plan_on_cpu, ranks, kCpuTolerance));
     if (ranks != 2) return absl::OkStatus();
     for (const char* backend : {"shm", "tcp"}) {
       ReportProgress(ranks, absl::StrCat("the same bits on processes over ", backend));
-      const absl::Status same = TrainOnProcesses(run_, planned->plan, ranks, backend, on_cpu);
+      const absl::Status same = TrainOnProcesses(run_, plan_on_cpu, ranks, backend, on_cpu);
       if (!same.ok()) return CheckError(ranks, absl::StrCat("on processes over ", backend), same);
     }
     ReportProgress(ranks, "checkpoints that other ranks and strategies continue");
@@ -166,14 +167,14 @@ class Checker {
 
   // Trains under a Plan, and checks that the result is that of one process. Returns it.
   absl::StatusOr<TrainingResult> TrainAndCompare(const std::vector<OnOneProcess>& alone,
-                                                 const Planned& planned, int ranks,
-                                                 double tolerance) {
-    absl::StatusOr<TrainingResult> result = Train(run_, planned.plan, ranks);
+                                                 const Plan& plan, int ranks, double tolerance) {
+    absl::StatusOr<TrainingResult> result = Train(run_, plan, ranks);
     if (!result.ok()) return CheckError(ranks, "training", result.status());
-    const bool lowers = LowersPrecision(planned.plan);
+    const bool lowers = LowersPrecision(plan);
     if (lowers) tolerance = kLoweredTolerance;
     for (const OnOneProcess& expected : alone) {
-      const Difference difference = LargestDifference(expected.result, *result, lowers, tolerance);
+      const Difference difference =
+          CompareTraining(run_, lowers, expected.result, *result, tolerance);
       if (difference.relative <= tolerance) continue;
       const std::string times =
           difference.factor == 0 ? ""
@@ -184,14 +185,6 @@ class Checker {
                                 difference.relative, " of its norm; ", tolerance, " is allowed"));
     }
     return result;
-  }
-
-  // Returns the largest difference of the first step that has one.
-  Difference LargestDifference(const TrainingResult& expected, const TrainingResult& result,
-                               bool lowers, double tolerance) const {
-    if (run_.config.optimizer().kind() == "adamw")
-      return CompareParameters(expected, result, lowers);
-    return lowers ? CompareLowered(expected, result) : Compare(expected, result, tolerance);
   }
 
   // Compares the estimate with what the communicators have counted, and with the memory.

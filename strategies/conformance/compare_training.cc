@@ -92,4 +92,10 @@ Difference CompareParameters(const TrainingResult& a, const TrainingResult& b, b
   return largest;
 }
 
+Difference CompareTraining(const TrainingRun& run, bool lowers, const TrainingResult& a,
+                           const TrainingResult& b, double enough) {
+  if (run.config.optimizer().kind() == "adamw") return CompareParameters(a, b, lowers);
+  return lowers ? CompareLowered(a, b) : Compare(a, b, enough);
+}
+
 }  // namespace tessera

@@ -34,6 +34,17 @@ Difference CompareLowered(const TrainingResult& a, const TrainingResult& b);
 // of small gradients has the same effect on single parameters, on which single logits depend.
 Difference CompareParameters(const TrainingResult& a, const TrainingResult& b, bool lowers);
 
+// Compares as suits the run: parameters only after AdamW; as CompareLowered if it lowers the
+// precision; else everything.
+Difference CompareTraining(const TrainingRun& run, bool lowers, const TrainingResult& a,
+                           const TrainingResult& b,
+                           double enough = std::numeric_limits<double>::infinity());
+
+// What kernels in f32 that add in another order may differ by, and 16 bits; a wrong factor differs
+// by more.
+inline constexpr double kCpuTolerance = 1e-5;
+inline constexpr double kLoweredTolerance = 5e-2;
+
 }  // namespace tessera
 
 #endif  // TESSERA_STRATEGIES_CONFORMANCE_COMPARE_TRAINING_H_

@@ -1,6 +1,7 @@
 // Compares the engine with PyTorch's float64: the reference backend exactly, and the cpu backend
 // relative to the distance of PyTorch's own float32.
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "strategies/conformance/drawn_kernels.h"
 #include "tests/parity/state_file.h"
 #include "tools/backends/backends.h"
 
@@ -43,6 +45,7 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b, doub
 struct Case {
   std::string name;
   std::string device;
+  uint64_t kernels = 0;  // the seed of the kernels of training; 0: the default ones
 };
 
 class ParityTest : public ::testing::TestWithParam<Case> {
@@ -191,6 +194,12 @@ void ParityTest::TrainTenSteps(const std::string& optimizer) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   auto run = CompileRun({*graph}, Plan(), *backend_);
   ASSERT_TRUE(run.ok()) << run.status();
+  if (GetParam().kernels > 0) {
+    Plan plan;
+    *plan.mutable_kernels() = DrawKernels(run->programs, *backend_, GetParam().kernels);
+    run = CompileRun({*graph}, plan, *backend_);
+    ASSERT_TRUE(run.ok()) << run.status();
+  }
   auto engine = Engine::Create(*std::move(run), backend_.get());
   ASSERT_TRUE(engine.ok()) << engine.status();
   Engine& e = **engine;
@@ -246,14 +255,17 @@ TEST_P(ParityTest, TenStepsOfAdamW) { TrainTenSteps("adamw"); }
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
   for (const char* name : {"gpt_tied", "gpt_untied", "mlp_relu", "mlp_gelu"}) {
-    for (const char* device : {"reference", "cpu"}) cases.push_back({name, device});
+    cases.push_back({name, "reference"});
+    for (const uint64_t kernels : {0, 1, 2, 3}) cases.push_back({name, "cpu", kernels});
   }
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ParityTest, ::testing::ValuesIn(AllCases()),
                          [](const ::testing::TestParamInfo<Case>& info) {
-                           return info.param.name + "_" + info.param.device;
+                           const Case& c = info.param;
+                           const std::string name = c.name + "_" + c.device;
+                           return c.kernels == 0 ? name : absl::StrCat(name, "_", c.kernels);
                          });
 
 }  // namespace

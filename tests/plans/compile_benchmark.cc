@@ -2,9 +2,11 @@
 // Plans of docs/plans on 4 ranks, with micro-batches such that a step has 10^5 and 10^6
 // instructions. Measures all of CompileRun: completing the Plan, rewriting, layouts, lowering,
 // passes, memory planning, verifying. Seconds are processor time, so that other load does not
-// count. The larger one takes 4 GB and a minute.
+// count. The last column is the time with a Plan that names a kernel for each request that several
+// can run, relative to one that names none. The larger run takes 4 GB and a minute.
 //
 //   ./bazelw run //tests/plans:compile_benchmark
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -20,6 +22,7 @@
 #include "core/train/programs.h"
 #include "google/protobuf/text_format.h"
 #include "models/gpt/gpt.h"
+#include "strategies/conformance/drawn_kernels.h"
 
 namespace tessera {
 namespace {
@@ -58,36 +61,62 @@ std::vector<Graph> Record(int micro_batches) {
   return *std::move(graphs);
 }
 
+// A Plan with micro-batches, and the Graphs of the run that it plans.
+struct Planned {
+  Plan plan;
+  std::vector<Graph> graphs;
+};
+
+Planned PlanFor(const std::string& name, int micro_batches) {
+  Planned planned = {ReadPlan(name), Record(micro_batches)};
+  PlanPart& part = *planned.plan.mutable_stages(0)->add_parts();
+  part.set_graph(kTrain);
+  part.set_micro_batches(micro_batches);
+  return planned;
+}
+
 struct Measured {
   size_t instructions = 0;
   double seconds = 0;
+  KernelChoices kernels;  // one that could be chosen for each request
 };
 
-Measured Compile(const std::string& name, int micro_batches) {
-  Plan plan = ReadPlan(name);
-  PlanPart& part = *plan.mutable_stages(0)->add_parts();
-  part.set_graph(kTrain);
-  part.set_micro_batches(micro_batches);
-  std::vector<Graph> graphs = Record(micro_batches);
+Measured Compile(const Planned& planned) {
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   const std::clock_t begin = std::clock();
-  const auto run = CompileRun(graphs, plan, *backend, kRanks);
+  const auto run = CompileRun(planned.graphs, planned.plan, *backend, kRanks);
   const std::clock_t end = std::clock();
   TESSERA_CHECK(run.ok()) << run.status();
   return {run->FindProgram(kTrain)->instructions.size(),
-          static_cast<double>(end - begin) / CLOCKS_PER_SEC};
+          static_cast<double>(end - begin) / CLOCKS_PER_SEC,
+          DrawKernels(run->programs, *backend, /*seed=*/1)};
+}
+
+// Returns the time with kernels in the Plan relative to that without; the shortest of a few each.
+double TimeOfChoices(Planned planned, const KernelChoices& kernels) {
+  constexpr int kRounds = 5;
+  double without = 1e9, with = 1e9;
+  for (int round = 0; round < kRounds; ++round) {
+    planned.plan.clear_kernels();
+    without = std::min(without, Compile(planned).seconds);
+    *planned.plan.mutable_kernels() = kernels;
+    with = std::min(with, Compile(planned).seconds);
+  }
+  return with / without;
 }
 
 void Run() {
-  std::printf("%-22s %13s %9s %13s %9s %7s\n", "Plan", "instructions", "seconds", "instructions",
-              "seconds", "ratio");
+  std::printf("%-22s %13s %9s %13s %9s %7s %9s\n", "Plan", "instructions", "seconds",
+              "instructions", "seconds", "ratio", "kernels");
   for (const char* plan : {"data_parallel", "fully_sharded", "data_tensor_parallel"}) {
-    const Measured few = Compile(plan, kFew), many = Compile(plan, kMany);
+    const Planned smaller = PlanFor(plan, kFew);
+    const Measured few = Compile(smaller), many = Compile(PlanFor(plan, kMany));
     const double seconds = many.seconds / few.seconds;
     const double instructions =
         static_cast<double>(many.instructions) / static_cast<double>(few.instructions);
-    std::printf("%-22s %13zu %9.2f %13zu %9.2f %7.2f\n", plan, few.instructions, few.seconds,
-                many.instructions, many.seconds, 10 * seconds / instructions);
+    std::printf("%-22s %13zu %9.2f %13zu %9.2f %7.2f %9.2f\n", plan, few.instructions, few.seconds,
+                many.instructions, many.seconds, 10 * seconds / instructions,
+                TimeOfChoices(smaller, few.kernels));
     std::fflush(stdout);
   }
 }

@@ -1,6 +1,7 @@
 #include "tests/plans/random/check_plan.h"
 
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -8,13 +9,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
+#include "core/plan/rewrite/precision_choice.h"
 #include "core/status/check.h"
 #include "strategies/conformance/compare_training.h"
+#include "strategies/conformance/drawn_kernels.h"
 
 namespace tessera {
 namespace {
 
-// Of the norm of each tensor. Sums in another order differ by 1e-15.
+// Of the norm of each tensor, on the reference backend. Sums in another order differ by 1e-15.
 constexpr double kTolerance = 1e-9;
 
 Outcome OutcomeOfError(const absl::Status& status) {
@@ -36,11 +39,21 @@ Outcome CheckPlan(const std::vector<TrainedModel>& models, const PlanCase& tried
   TESSERA_CHECK(found != nullptr) << "there is no model " << tried.model;
   const TrainedModel& model = *found;
   if (const absl::Status form = CheckPlanForm(tried.plan); !form.ok()) return OutcomeOfError(form);
-  const absl::StatusOr<TrainingResult> result = Train(model.run, tried.plan, tried.ranks);
+  absl::StatusOr<Plan> plan = tried.plan;
+  if (model.on_cpu) {
+    const size_t seed = std::hash<std::string>()(tried.ToString());
+    plan = WithDrawnKernels(model.run, tried.plan, tried.ranks, seed);
+    if (!plan.ok()) return OutcomeOfError(plan.status());
+  }
+  const absl::StatusOr<TrainingResult> result = Train(model.run, *plan, tried.ranks);
   if (!result.ok()) return OutcomeOfError(result.status());
-  const Difference difference = Compare(model.alone, *result, kTolerance);
+  const bool lowers = LowersPrecision(*plan);
+  const double tolerance = !model.on_cpu ? kTolerance : lowers ? kLoweredTolerance : kCpuTolerance;
+  const Difference difference =
+      model.on_cpu ? CompareTraining(model.run, lowers, model.alone, *result, tolerance)
+                   : Compare(model.alone, *result, tolerance);
   if (std::isnan(difference.relative)) return {OutcomeKind::kNan, difference.where};
-  if (difference.relative <= kTolerance) return {};
+  if (difference.relative <= tolerance) return {};
   return {OutcomeKind::kWrong,
           absl::StrCat(difference.where, " differs by ", difference.relative, " of its norm")};
 }

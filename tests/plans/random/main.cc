@@ -27,6 +27,7 @@ ABSL_FLAG(int, workers, 1, "processes that train at a time");
 ABSL_FLAG(double, seconds, 30, "a Plan that takes longer hangs");
 ABSL_FLAG(int, shrunk, 1, "how many failures of a kind are shrunk and printed");
 ABSL_FLAG(std::string, replay, "", "a file with a line MODEL RANKS PLAN for each Plan to try");
+ABSL_FLAG(bool, on_cpu, false, "train on the cpu backend, with kernels that are drawn at random");
 ABSL_FLAG(bool, print, false, "print the Plans and do not try them");
 
 namespace tessera {
@@ -67,6 +68,7 @@ absl::StatusOr<bool> Run(const std::vector<std::string>& arguments) {
                                            {"seconds", "X"},
                                            {"shrunk", "N"},
                                            {"replay", "FILE"},
+                                           {"on_cpu", ""},
                                            {"print", ""}}}};
   ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, groups, Rest::kError));
   if (parsed.help) {
@@ -78,7 +80,7 @@ absl::StatusOr<bool> Run(const std::vector<std::string>& arguments) {
     std::printf("%s", VersionLine().c_str());
     return true;
   }
-  const std::vector<TrainedModel> models = TrainModelsAlone();
+  const std::vector<TrainedModel> models = TrainModelsAlone(absl::GetFlag(FLAGS_on_cpu));
   TryOptions options;
   options.seed = absl::GetFlag(FLAGS_seed);
   options.first = absl::GetFlag(FLAGS_first);

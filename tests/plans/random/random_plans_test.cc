@@ -40,5 +40,11 @@ TEST(RandomPlansTest, AreRightOrRefused) {
   EXPECT_GE(summary.share_of_updates_or_stores(), 0.3);
 }
 
+TEST(RandomPlansTest, AreRightWithAllKernels) {
+  const Summary summary = TryPlans(TrainModelsAlone(/*on_cpu=*/true), {.seed = 2, .count = 100});
+  std::cout << summary.ToString();
+  EXPECT_EQ(summary.bad(), 0);
+}
+
 }  // namespace
 }  // namespace tessera

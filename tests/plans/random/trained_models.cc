@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/kernels/cpu/backend.h"
 #include "core/status/check.h"
 #include "core/train/programs.h"
 #include "models/mlp/mlp.h"
@@ -64,16 +65,17 @@ GptSizes Odd() {
 
 }  // namespace
 
-std::vector<TrainedModel> TrainModelsAlone() {
+std::vector<TrainedModel> TrainModelsAlone(bool on_cpu) {
   std::vector<TrainedModel> models;
-  const auto add = [&models](const std::string& name, TrainingRun run) {
+  const auto add = [&models, on_cpu](const std::string& name, TrainingRun run) {
+    if (on_cpu) run.backend = [] { return MakeCpuBackend(1); };
     run.steps = kSteps;
     run.check_memory = true;
     run.delays = 0;
     absl::StatusOr<TrainingResult> alone = Train(run, Plan(), 1);
     TESSERA_CHECK(alone.ok()) << name << ": " << alone.status();
     Subjects subjects = SubjectsOf(GraphOf(run, kTrain));
-    models.push_back({name, std::move(run), *std::move(alone), std::move(subjects), {}});
+    models.push_back({name, on_cpu, std::move(run), *std::move(alone), std::move(subjects), {}});
   };
   add("mlp", Mlp("sgd"));
   add("gpt", SmallGpt(Tiny()));

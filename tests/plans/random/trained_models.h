@@ -15,6 +15,7 @@ namespace tessera {
 // A model, and the results of one process that trains it.
 struct TrainedModel {
   std::string name;
+  bool on_cpu = false;  // it is trained on the cpu backend, not on the reference backend
   TrainingRun run;
   TrainingResult alone;
   Subjects subjects;
@@ -23,7 +24,7 @@ struct TrainedModel {
 
 // Trains all models as one process: GPT and MLP, with SGD and with AdamW and clipping, from the
 // simplest one on. The last one runs evaluation and generation too.
-std::vector<TrainedModel> TrainModelsAlone();
+std::vector<TrainedModel> TrainModelsAlone(bool on_cpu = false);
 
 // Returns nullptr if there is none of that name.
 const TrainedModel* FindModel(const std::vector<TrainedModel>& models, absl::string_view name);

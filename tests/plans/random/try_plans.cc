@@ -81,10 +81,10 @@ class Trial {
     });
     const Outcome short_outcome = Outcomes({&shrunk, 1})[0];
     const absl::string_view name = NameOf(outcome.kind);
-    std::printf("%.*s: %s\n  %s\n  random_plans --seed=%llu --first=%lld --count=1\n",
+    std::printf("%.*s: %s\n  %s\n  random_plans --seed=%llu --first=%lld --count=1%s\n",
                 static_cast<int>(name.size()), name.data(), short_outcome.message.c_str(),
                 shrunk.ToString().c_str(), static_cast<unsigned long long>(options_.seed),
-                static_cast<long long>(number));
+                static_cast<long long>(number), models_[0].on_cpu ? " --on_cpu" : "");
     std::fflush(stdout);
   }
 
