@@ -26,8 +26,10 @@ constexpr int kMostRounds = 15;
 constexpr double kSecondsPerCandidate = 0.06;
 // Instructions that take turns.
 constexpr size_t kMostInstructions = 4;
-// A candidate that takes so many times as long as another is out after one round.
+// A candidate of which even the fastest run takes so many times as long as another one is out after
+// some rounds.
 constexpr double kHopeless = 1.5;
+constexpr int kRoundsForAll = 2;
 // The elements of an output that are compared with the default kernel's.
 constexpr int64_t kComparedElements = int64_t{1} << 16;
 
@@ -56,6 +58,7 @@ struct Candidate {
 
   bool runs() const { return !refused && !hopeless; }
   double Median() const { return refused ? kInfinite : MedianOf(seconds); }
+  double Fastest() const { return *std::min_element(seconds.begin(), seconds.end()); }
 };
 
 // The memory and the instructions on which the candidates of one request run.
@@ -218,8 +221,8 @@ absl::Status TimeInRotation(const KernelRequest& request, Site& site,
       best = std::min(best, candidate.Median());
       shortest_total = std::min(shortest_total, candidate.total);
     }
-    for (size_t k = 1; round == 0 && k < candidates.size(); ++k) {
-      candidates[k].hopeless = candidates[k].Median() > kHopeless * best;
+    for (size_t k = 1; round + 1 == kRoundsForAll && k < candidates.size(); ++k) {
+      candidates[k].hopeless = candidates[k].runs() && candidates[k].Fastest() > kHopeless * best;
     }
     if (round + 1 >= kLeastRounds && shortest_total >= kSecondsPerCandidate) break;
   }
