@@ -99,7 +99,7 @@ TEST(LaunchTest, DividesTheCores) {
 // each step.
 TEST(LaunchTest, RanksRunOnSharesOfTheCores) {
   const int cores = static_cast<int>(AllowedCores().size());
-  constexpr char kCount[] = "env -u OMP_NUM_THREADS nproc";
+  constexpr char kCount[] = "env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc";
   EXPECT_EQ(RunShell(1, kCount).output, absl::StrCat("[0] ", cores, "\n"));
   for (const std::string& line : Lines(RunShell(cores + 1, kCount).output)) {
     EXPECT_EQ(line.substr(line.find(' ') + 1), absl::StrCat(cores)) << "no even shares";
