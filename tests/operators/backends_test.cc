@@ -23,8 +23,15 @@ namespace {
 // may allow more.
 constexpr double kRoundings = 48;
 
-// The same for a kernel that rounds the gradients of logits to bf16 before it multiplies them.
+// The same for kernels that round intermediate results to bf16 before they multiply them: gradients
+// of logits, and the weights of attention, whose errors grow like those of the scores.
 constexpr double kOperandRoundings = 2;
+
+double OperandRoundings(const Kernel& kernel, double condition) {
+  if (kernel.name() == "highway_bf16") return kOperandRoundings * condition;
+  const bool of_logits = kernel.op() == "linear_log_sum_exp_grad" && kernel.name() == "onednn_bf16";
+  return of_logits ? kOperandRoundings : 0;
+}
 
 // Each stride pattern costs a run of the reference: beyond this many elements one pattern is tried.
 constexpr int64_t kManyElements = 20000;
@@ -73,10 +80,9 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const DType dtype = question.prepared.outputs[i].dtype;
       const DType computed = IsHalf(dtype) ? DType::kF32 : dtype;
-      double tolerance = kRoundings * question.use.condition * UnitRoundoff(computed);
-      if (kernel.op() == "linear_log_sum_exp_grad" && kernel.name() == "onednn_bf16") {
-        tolerance += kOperandRoundings * UnitRoundoff(DType::kBF16);
-      }
+      const double condition = question.use.condition;
+      const double tolerance = kRoundings * condition * UnitRoundoff(computed) +
+                               OperandRoundings(kernel, condition) * UnitRoundoff(DType::kBF16);
       EXPECT_EQ(Difference(outputs[i], expected[i], tolerance), "") << "output " << i;
     }
   }

@@ -4,6 +4,7 @@
 #define TESSERA_CORE_KERNELS_CPU_ATTENTION_BLOCKS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/graph/attributes.h"
 #include "core/kernels/cpu/head_view.h"
@@ -42,73 +43,114 @@ struct AttentionHead {
         causal(attributes.GetBool("causal")) {}
 };
 
-// Splits a worker's memory into arrays that begin at cache lines.
+// Splits a worker's memory into arrays that begin at cache lines. Without memory it counts only.
 class ScratchAllocator {
  public:
-  explicit ScratchAllocator(float* memory) : next_(memory) {}
-  // Returns the next array, of so many elements.
-  float* Allocate(int64_t floats) {
-    float* const array = next_;
-    next_ += PaddedDim(floats);
-    return array;
+  explicit ScratchAllocator(float* memory) : memory_(memory) {}
+  // Returns the next array, of so many elements of the size of a float.
+  template <class Element>
+  Element* Allocate(int64_t elements) {
+    static_assert(sizeof(Element) == sizeof(float));
+    float* const array = memory_ == nullptr ? nullptr : memory_ + floats_;
+    floats_ += PaddedDim(elements);
+    return reinterpret_cast<Element*>(array);
   }
+  // Returns the size of all arrays so far.
+  int64_t floats() const { return floats_; }
 
  private:
-  float* next_;
+  float* memory_;
+  int64_t floats_ = 0;
 };
 
-// A worker's memory in the forward pass.
+// An element of an operand of a product is a float, or a pair of bf16 (product-inl.h).
+using BFloat16Pair = uint32_t;
+template <class Element>
+inline constexpr bool kIsPair = std::is_same_v<Element, BFloat16Pair>;
+
+// Returns the number of elements that hold `count` numbers. The last pair is padded.
+template <class Element>
+constexpr int64_t ElementsFor(int64_t count) {
+  return kIsPair<Element> ? (count + 1) / 2 : count;
+}
+
+// The elements of a block of weights that is converted to operands. Floats are not.
+template <class Element>
+inline constexpr int64_t kWeights = kIsPair<Element> ? kKeys / 2 * kQueries : 0;
+
+// A worker's memory in the forward pass, for operands of floats or of pairs. E(n) is
+// ElementsFor(n).
+template <class Element>
 struct ForwardScratch {
-  float *keys, *values;     // [keys, dim]
-  float* rows;              // [kQueries, dim]
-  float *queries, *output;  // [dim, kQueries]
-  float* scores;            // [kKeys, kQueries]
+  Element* keys;         // [keys, E(dim)]
+  Element* values;       // [E(keys), dim]
+  Element* weights;      // [E(kKeys), kQueries] of pairs; of floats the scores are used
+  Element* query_rows;   // [kQueries, E(dim)], in the memory of `rows`
+  Element* queries;      // [E(dim), kQueries]
+  float *rows, *output;  // [kQueries, dim], [dim, kQueries]
+  float* scores;         // [kKeys, kQueries]
+  int64_t floats;        // of all arrays
 
   ForwardScratch(float* memory, int64_t key_count, int64_t dim) {
     ScratchAllocator allocator(memory);
-    keys = allocator.Allocate(key_count * dim);
-    values = allocator.Allocate(key_count * dim);
-    rows = allocator.Allocate(kQueries * dim);
-    output = allocator.Allocate(kQueries * dim);
-    scores = allocator.Allocate(kKeys * kQueries);
-    queries = allocator.Allocate(kQueries * dim);  // the last: every task fills it
+    keys = allocator.Allocate<Element>(key_count * ElementsFor<Element>(dim));
+    values = allocator.Allocate<Element>(ElementsFor<Element>(key_count) * dim);
+    weights = allocator.Allocate<Element>(kWeights<Element>);
+    rows = allocator.Allocate<float>(kQueries * dim);
+    query_rows = reinterpret_cast<Element*>(rows);
+    output = allocator.Allocate<float>(kQueries * dim);
+    scores = allocator.Allocate<float>(kKeys * kQueries);
+    // The last: every task fills it.
+    queries = allocator.Allocate<Element>(ElementsFor<Element>(dim) * kQueries);
+    floats = allocator.floats();
   }
-  // Returns the number of floats that the constructor takes from `memory`.
-  static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
-    return 2 * PaddedDim(key_count * dim) + 3 * kQueries * dim + kKeys * kQueries;
+  static int64_t Floats(int64_t key_count, int64_t dim) {
+    return ForwardScratch(nullptr, key_count, dim).floats;
   }
 };
 
 // A worker's memory in the backward pass.
+template <class Element>
 struct BackwardScratch {
-  float *keys, *values;                   // [keys, dim]
-  float *dkeys, *dvalues;                 // [keys, PaddedDim(dim)]
-  float* rows;                            // [kQueries, dim]
-  float *query_rows, *gradient_rows;      // [kQueries, PaddedDim(dim)]
-  float *queries, *gradients, *dqueries;  // [dim, kQueries]
-  float *scores, *dscores;                // [kKeys, kQueries]
+  Element *keys, *values;               // [keys, E(dim)]
+  Element* keys_along_keys;             // [E(keys), dim]; of floats: `keys`
+  float *dkeys, *dvalues;               // [keys, PaddedDim(dim)]
+  float* rows;                          // [kQueries, dim]
+  Element* pair_rows;                   // [kQueries, E(dim)], in the memory of `rows`
+  Element *query_rows, *gradient_rows;  // [E(kQueries), PaddedDim(dim)]
+  Element *queries, *gradients;         // [E(dim), kQueries]
+  float* dqueries;                      // [dim, kQueries]
+  float *scores, *dscores;              // [kKeys, kQueries]
+  // [E(kKeys), kQueries] or [kKeys, E(kQueries)] of pairs; of floats `scores` or `dscores` are used
+  Element* weights;
+  int64_t floats;  // of all arrays
 
   BackwardScratch(float* memory, int64_t key_count, int64_t dim) {
     ScratchAllocator allocator(memory);
-    const int64_t row = PaddedDim(dim);
-    keys = allocator.Allocate(key_count * dim);
-    values = allocator.Allocate(key_count * dim);
-    dkeys = allocator.Allocate(key_count * row);
-    dvalues = allocator.Allocate(key_count * row);
-    rows = allocator.Allocate(kQueries * dim);
-    query_rows = allocator.Allocate(kQueries * row);
-    gradient_rows = allocator.Allocate(kQueries * row);
-    gradients = allocator.Allocate(kQueries * dim);
-    dqueries = allocator.Allocate(kQueries * dim);
-    scores = allocator.Allocate(kKeys * kQueries);
-    dscores = allocator.Allocate(kKeys * kQueries);
-    queries = allocator.Allocate(kQueries * dim);  // the last: every task fills it
+    const int64_t row = PaddedDim(dim), depth = ElementsFor<Element>(dim);
+    const int64_t block_row = ElementsFor<Element>(kQueries) * row;
+    keys = allocator.Allocate<Element>(key_count * depth);
+    values = allocator.Allocate<Element>(key_count * depth);
+    keys_along_keys = keys;
+    if (kIsPair<Element>) {
+      keys_along_keys = allocator.Allocate<Element>(ElementsFor<Element>(key_count) * dim);
+    }
+    dkeys = allocator.Allocate<float>(key_count * row);
+    dvalues = allocator.Allocate<float>(key_count * row);
+    rows = allocator.Allocate<float>(kQueries * dim);
+    pair_rows = reinterpret_cast<Element*>(rows);
+    query_rows = allocator.Allocate<Element>(block_row);
+    gradient_rows = allocator.Allocate<Element>(block_row);
+    gradients = allocator.Allocate<Element>(depth * kQueries);
+    dqueries = allocator.Allocate<float>(kQueries * dim);
+    scores = allocator.Allocate<float>(kKeys * kQueries);
+    dscores = allocator.Allocate<float>(kKeys * kQueries);
+    weights = allocator.Allocate<Element>(kWeights<Element>);
+    queries = allocator.Allocate<Element>(depth * kQueries);  // the last: every task fills it
+    floats = allocator.floats();
   }
-  // Returns the number of floats that the constructor takes from `memory`.
-  static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
-    const int64_t row = PaddedDim(dim);
-    return 2 * PaddedDim(key_count * dim) + 2 * key_count * row + 4 * kQueries * dim +
-           2 * kQueries * row + 2 * kKeys * kQueries;
+  static int64_t Floats(int64_t key_count, int64_t dim) {
+    return BackwardScratch(nullptr, key_count, dim).floats;
   }
 };
 

@@ -207,25 +207,39 @@ void AddHead(std::vector<Use>& uses) {
   }
 }
 
-void AddAttention(int64_t batch, int64_t seq, std::vector<Use>& uses) {
+// Adds the uses of the default kernels in f32, and of all candidates in bf16.
+void AddAttention(Backend& backend, int64_t batch, int64_t seq, DType dtype,
+                  std::vector<Use>& uses) {
   constexpr int64_t kHeads = 12, kDim = 64;
-  const TensorType q = F32({batch, seq, kHeads, kDim}), lse = F32({batch, kHeads, seq});
+  const TensorType q = {dtype, {batch, seq, kHeads, kDim}}, lse = F32({batch, kHeads, seq});
   // Parts of a [batch, seq, heads, 3, head_dim] tensor, as in models/gpt.
   const Strides part = {seq * 3 * kHeads * kDim, 3 * kHeads * kDim, 3 * kDim, 1};
   const Attributes attributes = {{"causal", true}, {"scale", 0.125}};
   // The forward pass has two products of half a matrix, the backward pass five.
   const double product = static_cast<double>(batch * kHeads * seq * seq * kDim);
   const std::string shape = absl::StrCat(batch, "x", seq);
-  uses.push_back({"attention/" + shape,
-                  Request("attention", attributes, {q, q, q}, {q, lse}),
-                  2 * product,
-                  {},
-                  {part, part, part, {}, {}}});
-  uses.push_back({"attention_grad/" + shape,
-                  Request("attention_grad", attributes, {q, q, q, q, q, lse}, {q, q, q}),
-                  5 * product,
-                  {},
-                  {{}, part, part, part, {}, {}, part, part, part}});
+  const Use forward = {"attention/" + shape,
+                       Request("attention", attributes, {q, q, q}, {q, lse}),
+                       2 * product,
+                       {},
+                       {part, part, part, {}, {}}};
+  const Use backward = {"attention_grad/" + shape,
+                        Request("attention_grad", attributes, {q, q, q, q, q, lse}, {q, q, q}),
+                        5 * product,
+                        {},
+                        {{}, part, part, part, {}, {}, part, part, part}};
+  for (Use use : {forward, backward}) {
+    if (dtype == DType::kF32) {
+      uses.push_back(use);
+      continue;
+    }
+    const std::string name = use.name;
+    for (const Kernel* kernel : CandidateKernels(backend, use.request)) {
+      use.kernel = kernel->name();
+      use.name = absl::StrCat(name, "/", DTypeName(dtype), "/", use.kernel);
+      uses.push_back(use);
+    }
+  }
 }
 
 void AddRows(std::vector<Use>& uses) {
@@ -320,8 +334,10 @@ void RegisterAll(Backend& backend) {
   std::vector<Use> uses;
   AddProducts(uses);
   AddHead(uses);
-  AddAttention(4, 256, uses);
-  AddAttention(1, 1024, uses);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    AddAttention(backend, 4, 256, dtype, uses);
+    AddAttention(backend, 1, 1024, dtype, uses);
+  }
   AddRows(uses);
   AddParameters(uses);
   for (const Use& use : uses) Register(backend, use, use.flops > 0 ? flops : bytes);

@@ -6,7 +6,8 @@
 // (via_f32.h). So only stored results are rounded to 16 bits. The kernels "onednn_bf16" are an
 // exception. They are the defaults if the processor multiplies bf16. They also round intermediate
 // results that are operands of another product (the gradients of logits), and a product before a
-// fused activation.
+// fused activation. The kernels "highway_bf16" of attention do the same with weights; they are
+// candidates, never the defaults.
 //
 // A kernel here gets its threads from parallel.h and its scratch memory from the memory plan.
 #ifndef TESSERA_CORE_KERNELS_CPU_KERNEL_LIST_H_

@@ -41,7 +41,7 @@ void SmallProduct(const ProductShape& shape, const float* a, const float* b, int
     PackB(shape, b, width, scratch);
     b = scratch;
   }
-  const ProductArguments arguments = {
+  const ProductArguments<float> arguments = {
       .a = a,
       .a_row = shape.transpose_a ? 1 : shape.depth,
       .a_depth = shape.transpose_a ? shape.rows : 1,

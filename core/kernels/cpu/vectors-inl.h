@@ -74,8 +74,9 @@ HWY_INLINE Floats Widen(HalfWords bits, BFloat16 /*type*/) {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(d, bits)));
 }
 
-// Rounds to nearest, ties to even; the bits are those of BFloat16(float).
-HWY_INLINE HalfWords Narrow(Floats v, BFloat16 /*type*/) {
+// Rounds to nearest, ties to even; the bits are those of BFloat16(float), in the low half of each
+// lane. The high half is 0.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<FloatTag>> RoundToBFloat16(Floats v) {
   const hn::RebindToUnsigned<FloatTag> d;
   const auto word = hn::BitCast(d, v);
   const auto high = hn::ShiftRight<16>(word);
@@ -83,8 +84,11 @@ HWY_INLINE HalfWords Narrow(Floats v, BFloat16 /*type*/) {
   const auto rounded =
       hn::ShiftRight<16>(hn::Add(word, hn::Add(odd, hn::Set(d, uint32_t{0x7fff}))));
   const auto nan = hn::Or(high, hn::Set(d, uint32_t{0x40}));
-  const auto bits = hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(v)), nan, rounded);
-  return hn::DemoteTo(HalfWordTag(), hn::BitCast(hn::RebindToSigned<FloatTag>(), bits));
+  return hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(v)), nan, rounded);
+}
+HWY_INLINE HalfWords Narrow(Floats v, BFloat16 /*type*/) {
+  const hn::RebindToSigned<FloatTag> d;
+  return hn::DemoteTo(HalfWordTag(), hn::BitCast(d, RoundToBFloat16(v)));
 }
 
 #if HWY_TARGET == HWY_SCALAR
