@@ -1,6 +1,8 @@
 // Times planning: a strategy's Plan with its estimate, and one more candidate in an open planning
 // context, which is the cost per candidate of a search, also where a kernel has been chosen for
-// each request that several can run. Seconds are processor time, so that other load does not count.
+// each request that several can run. (It is drawn at random. Each instruction of one that needs a
+// workspace adds a buffer to the memory plan, up to a sixth of the time of the 175B run.) Seconds
+// are processor time, so that other load does not count.
 //
 //   ./bazelw run -c opt //tests/strategies:planning_benchmark
 #include <algorithm>
