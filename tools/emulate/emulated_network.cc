@@ -25,8 +25,8 @@
 namespace tessera {
 namespace {
 
-// Makes a namespace by a process that has it for a moment, since a process that leaves its own may be
-// unable to return: without root it is so in a user namespace (unshare --map-root-user).
+// Makes a namespace by a process that has it for a moment, since a process that leaves its own may
+// be unable to return: without root it is so in a user namespace (unshare --map-root-user).
 absl::StatusOr<FileDescriptor> MakeNamespace() {
   const pid_t self = getpid();
   const pid_t child = static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0));
@@ -43,7 +43,8 @@ absl::StatusOr<FileDescriptor> MakeNamespace() {
   if (child < 0) {
     return absl::ErrnoToStatus(errno, "emulated hosts need network namespaces of the kernel");
   }
-  FileDescriptor space(open(absl::StrCat("/proc/", child, "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor space(
+      open(absl::StrCat("/proc/", child, "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
   const int error = errno;
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -57,8 +58,8 @@ absl::StatusOr<std::string> FindIproute2(const std::string& program) {
   absl::StatusOr<std::string> found = comm::FindProgram(
       program, absl::StrCat(path == nullptr ? "" : path, ":/usr/sbin:/sbin:/usr/bin"));
   if (found.ok()) return found;
-  return absl::NotFoundError(absl::StrCat("emulated hosts need ", program,
-                                          " of iproute2: install the package iproute2"));
+  return absl::NotFoundError(
+      absl::StrCat("emulated hosts need ", program, " of iproute2: install the package iproute2"));
 }
 
 std::string ReadFromStart(int fd) {

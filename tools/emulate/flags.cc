@@ -30,13 +30,13 @@ constexpr double kMinRate = 100e3, kMaxRate = 100e9;
 constexpr absl::Duration kMaxLatency = absl::Seconds(10);
 
 const std::vector<FlagGroup>& Groups() {
-  static const auto* const groups = new std::vector<FlagGroup>{
-      {"Hosts and links",
-       {{"hosts", "N", {"nnodes"}},
-        {"ranks_per_host", "N", {"nproc_per_node"}},
-        {"rate", "RATE"},
-        {"latency", "TIME"}}},
-      {"As for tools/launch", {{"grace", "X"}, {"max_restarts", "N"}}}};
+  static const auto* const groups =
+      new std::vector<FlagGroup>{{"Hosts and links",
+                                  {{"hosts", "N", {"nnodes"}},
+                                   {"ranks_per_host", "N", {"nproc_per_node"}},
+                                   {"rate", "RATE"},
+                                   {"latency", "TIME"}}},
+                                 {"As for tools/launch", {{"grace", "X"}, {"max_restarts", "N"}}}};
   return *groups;
 }
 
@@ -64,8 +64,8 @@ absl::StatusOr<absl::Duration> ParseLatency(const std::string& text) {
       latency <= kMaxLatency) {
     return latency;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--latency: '", text, "' is not a time from 0 to 10s, such as 100us or 1.5ms"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--latency: '", text, "' is not a time from 0 to 10s, such as 100us or 1.5ms"));
 }
 
 absl::Status ReadFlags(EmulateCommandLine* line) {
@@ -112,9 +112,10 @@ absl::StatusOr<EmulateCommandLine> ParseEmulateCommandLine(
 std::string EmulateHelpText() {
   const std::string text =
       R"(Runs a job on several emulated hosts of this machine, to try a network: each host is a network
-namespace with a link of limited rate and latency to a switch that joins all hosts. It needs root,
-and ip and tc of iproute2. Nothing outside of the namespaces is changed, and they are gone when the
-job has ended, however it ends.
+namespace with a link of limited rate and latency to a switch that joins all hosts. It needs root
+(that of `unshare --map-root-user` suffices, if the system allows it), ip and tc of iproute2, and for
+a latency the kernel's sch_netem. Nothing outside of the namespaces is changed, and they are gone when
+the job has ended, however it ends.
 
 Usage
   emulate [FLAG...] -- PROGRAM [ARGUMENT...]
@@ -128,8 +129,7 @@ Examples, as root
       compares strategies, whose ranks send over the links
   ./bazelw run //tools/emulate -- --hosts=4 --ranks_per_host=2 --rate=10gbit -- \
       bazel-bin/tools/comm_bench/comm_bench
-  ./bazelw run //tools/emulate -- --hosts=3 --latency=5ms -- \
-      sh -c 'if [ $RANK = 0 ]; then ping -c 5 10.77.0.2; fi'
+  ./bazelw run //tools/emulate -- --hosts=2 -- sh -c 'hostname >&2; ip address'
 
 Ranks
   One copy of the program is started for each rank, with the variables of tools/launch (RANK,
@@ -147,10 +147,11 @@ Hosts
 Links
   The link of a host carries --rate in each direction, headers included, and the switch all links
   at their full rate. A packet takes --latency from one host to another, there and back twice that.
-  TCP's congestion control is Reno. A queue before a link holds 50 ms of data, and 256 KiB at least.
-  About 1 ms of data may pass at once after a pause.
+  TCP's congestion control is Reno. The switch drops packets to a host for which more than 50 ms of
+  data wait, and more than 256 KiB. After a pause, 1 ms of data passes at once. A rate that the cores
+  cannot reach is not reached: comm_bench shows what is.
 )";
-  return text + "\n" + FlagsHelp(Groups());
+  return text + FlagsHelp(Groups());
 }
 
 }  // namespace tessera

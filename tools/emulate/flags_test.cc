@@ -18,9 +18,9 @@ std::string ErrorOf(const std::vector<std::string>& arguments) {
 
 TEST(EmulateFlags, AreReadUpToTheProgram) {
   const absl::FlagSaver saver;
-  const auto line = ParseEmulateCommandLine({"--hosts=3", "--ranks_per_host=2", "--rate=2.5Gbit",
-                                             "--latency=100us", "--grace=1", "--", "program",
-                                             "--rate=1"});
+  const auto line =
+      ParseEmulateCommandLine({"--hosts=3", "--ranks_per_host=2", "--rate=2.5Gbit",
+                               "--latency=100us", "--grace=1", "--", "program", "--rate=1"});
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_EQ(line->hosts, 3);
   EXPECT_EQ(line->ranks_per_host, 2);
@@ -44,8 +44,7 @@ TEST(EmulateFlags, HaveDefaults) {
 TEST(EmulateFlags, ErrorsSayWhatIsRight) {
   for (const char* hosts : {"--hosts=0", "--hosts=300", "--hosts=-1"}) {
     EXPECT_EQ(ErrorOf({hosts, "program"}),
-              std::string(hosts) +
-                  ": give the number of hosts, from 1 to 254, such as --hosts=2");
+              std::string(hosts) + ": give the number of hosts, from 1 to 254, such as --hosts=2");
   }
   EXPECT_EQ(ErrorOf({"--hosts=100", "--ranks_per_host=11", "program"}),
             "--ranks_per_host=11: 100 hosts on one machine can have 1 to 10 ranks each");

@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kCannotRun = 126;   // the exit code of a shell
+constexpr int kCannotRun = 126;     // the exit code of a shell
 constexpr int kMasterPort = 29500;  // torchrun's default; free, since the host is new
 
 // The arguments, by their positions.

@@ -19,7 +19,8 @@ std::string Port(int host) { return absl::StrCat("host", host); }
 constexpr int64_t kHostQueueBytes = 8 << 20;
 constexpr int64_t kSwitchQueueBytes = 256 << 10;
 
-// The parameters of tbf, a token bucket, with a queue for 50 ms of data, and `queue_bytes` at least.
+// The parameters of tbf, a token bucket, with a queue for 50 ms of data, and `queue_bytes` at
+// least.
 std::string BucketParameters(const LinkLimits& limits, int64_t queue_bytes) {
   const double bytes_per_second = limits.bits_per_second / 8;
   // The bucket holds what passes in 1 ms, by which timers of a busy machine may be late; a larger
@@ -56,8 +57,8 @@ std::string PortCommands(int host, absl::string_view host_namespace) {
 }
 
 std::string HostCommands(int host) {
-  return absl::StrCat("link set lo up\naddress add ", HostAddress(host), "/24 dev ",
-                      kHostInterface, "\nlink set ", kHostInterface, " up\n");
+  return absl::StrCat("link set lo up\naddress add ", HostAddress(host), "/24 dev ", kHostInterface,
+                      "\nlink set ", kHostInterface, " up\n");
 }
 
 // A packet is sent bit by bit by its host, is under way, and is then sent by the switch. So the

@@ -14,7 +14,7 @@ namespace tessera {
 inline constexpr char kHostInterface[] = "link0";
 
 struct LinkLimits {
-  double bits_per_second = 1e9;                    // in each direction
+  double bits_per_second = 1e9;                   // in each direction
   absl::Duration latency = absl::ZeroDuration();  // from one host to another
 };
 
