@@ -8,6 +8,7 @@ bench=$PWD/tools/comm_bench/comm_bench
 cd "$TEST_TMPDIR"
 fail() {
   echo "$*"
+  [[ -z ${pid:-} ]] || kill "$pid" 2>/dev/null || true # the job that still runs
   tail -n 20 out err 2>/dev/null
   exit 1
 }
