@@ -5,23 +5,22 @@
 # others to it.
 #   integrity_bench [ROUNDS]
 set -euo pipefail
-source tests/network/two_hosts.sh
+emulate=$PWD/tools/emulate/emulate
 bench=$PWD/tools/comm_bench/comm_bench
 train=$PWD/models/gpt/train
 rounds=${1:-15}
-need_two_hosts
 times=$(mktemp)
 runs=$(mktemp -d)
 
 # measure ROUND INTEGRITY FLAG...: appends lines of a round, an option, bytes and microseconds.
 measure() {
-  on_two_hosts 1 "$bench" --operations=all-reduce --nocheck --integrity="$2" "${@:3}" |
+  "$emulate" -- "$bench" --operations=all-reduce --nocheck --integrity="$2" "${@:3}" |
     awk -v round="$1" -v integrity="$2" '$1 == "all-reduce" { print round, integrity, $2, $11 }' >>"$times"
 }
 
 # measure_steps ROUND INTEGRITY: appends a line with the median time of a step.
 measure_steps() {
-  on_two_hosts 1 "$train" --data=synthetic --strategy=fsdp --integrity="$2" --out="$runs/$1$2" --steps=60 \
+  "$emulate" -- "$train" --data=synthetic --strategy=fsdp --integrity="$2" --out="$runs/$1$2" --steps=60 \
     --set=model.layers=2,model.heads=4,model.channels=128,model.context=64 --sequence=64 --batch=8 \
     --sample_tokens=0 --eval_every=0 --save_every=0 >/dev/null
   tail -n 50 "$runs/$1$2/metrics.jsonl" | sed 's/.*"step_seconds":\([0-9.e+-]*\).*/\1/' | sort -g |

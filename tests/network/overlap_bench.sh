@@ -3,15 +3,14 @@
 # 1 Gbit/s joins: with one rank in each over TCP, beside plain sockets that move the same bytes, and
 # with two ranks in each.
 set -euo pipefail
-source tests/network/two_hosts.sh
+emulate=$PWD/tools/emulate/emulate
 bench=$PWD/tools/comm_bench/comm_bench
-need_two_hosts
 flags=("$@")
 if ((${#flags[@]} == 0)); then
   flags=(--operations=all-reduce -b 1M -e 16M -f 4 -n 9 -w 1)
 fi
-on_two_hosts 1 "$bench" --overlap "${flags[@]}"
+"$emulate" -- "$bench" --overlap "${flags[@]}"
 if (($# == 0)); then
-  on_two_hosts 1 "$PWD/tests/network/plain_sockets" $((1 << 20)) $((4 << 20)) $((16 << 20))
+  "$emulate" -- "$PWD/tests/network/plain_sockets" $((1 << 20)) $((4 << 20)) $((16 << 20))
 fi
-on_two_hosts 2 "$bench" --overlap "${flags[@]}"
+"$emulate" --ranks_per_host=2 -- "$bench" --overlap "${flags[@]}"

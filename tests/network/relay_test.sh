@@ -2,10 +2,34 @@
 # Two hosts with a relay between them that flips a bit of a text: in a tensor, in a Plan, and in a
 # value of the rendezvous. Which of these a rank notices depends on --integrity.
 set -euo pipefail
-source tests/network/two_hosts.sh
+PATH=$PATH:/usr/sbin:/sbin
 relay=$PWD/tests/network/relay
 ranks=$PWD/tests/network/relay_ranks
 cd "$TEST_TMPDIR"
+
+# relayed_hosts: makes two hosts, a (10.77.0.1) and b (10.77.0.2), without a link. Each has one to a
+# namespace of its own, relay_a or relay_b, which has the other host's address: a program that enters
+# both is a relay between them (relay.cc). Listening sockets of a for which it does not name a port
+# have one of relayed_ports.
+relayed_hosts() {
+  host_a=tessera-a-$$ host_b=tessera-b-$$ relay_a=tessera-ra-$$ relay_b=tessera-rb-$$
+  relayed_ports=40000-40063
+  local host
+  trap 'for host in "$host_a" "$host_b" "$relay_a" "$relay_b"; do ip netns del "$host" 2>/dev/null; done' EXIT
+  for host in "$host_a" "$host_b" "$relay_a" "$relay_b"; do ip netns add "$host" || return 1; done
+  ip link add link0 netns "$host_a" type veth peer name link0 netns "$relay_a" || return 1
+  ip link add link0 netns "$host_b" type veth peer name link0 netns "$relay_b" || return 1
+  for host in "$host_a" "$host_b" "$relay_a" "$relay_b"; do
+    ip -n "$host" link set lo up
+    ip -n "$host" link set link0 up
+  done
+  ip -n "$host_a" address add 10.77.0.1/24 dev link0
+  ip -n "$relay_a" address add 10.77.0.2/24 dev link0
+  ip -n "$host_b" address add 10.77.0.2/24 dev link0
+  ip -n "$relay_b" address add 10.77.0.1/24 dev link0
+  ip netns exec "$host_a" sh -c "echo '${relayed_ports/-/ }' >/proc/sys/net/ipv4/ip_local_port_range"
+}
+
 if ! command -v ip >/dev/null || ! relayed_hosts 2>/dev/null; then
   echo "skipped: needs root, network namespaces, and ip of iproute2"
   exit 0
@@ -34,7 +58,7 @@ run() {
     host=$host_a
     if ((rank == 1)); then host=$host_b; fi
     ip netns exec "$host" env RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
-      MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TESSERA_SECRET="$emulated_secret" \
+      MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TESSERA_SECRET=relayed-hosts-secret \
       timeout 60 "$ranks" --timeout=10 "${@:2}" "$1" "$text" >out$rank 2>err$rank 3>&- &
     pids+=($!)
   done

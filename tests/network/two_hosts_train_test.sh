@@ -2,16 +2,13 @@
 # Four ranks on two hosts that a network of 1 Gbit/s joins train by strategies, with the losses of one
 # process.
 set -euo pipefail
-source tests/network/two_hosts.sh
+source tests/network/emulated_hosts.sh
 train=$PWD/models/gpt/train
 flags=("--data=$PWD/README.md" --set=model.layers=2,model.heads=4,model.channels=64,model.context=64
   --sequence=64 --batch=8 --optimizer=sgd --lr=0.1 --clip_norm=0 --steps=20 --sample_tokens=0
   --eval_every=0 --save_every=0)
 cd "$TEST_TMPDIR"
-if ! command -v ip >/dev/null || ! command -v tc >/dev/null || ! two_hosts 2>/dev/null; then
-  echo "skipped: needs root, network namespaces, and ip and tc of iproute2"
-  exit 0
-fi
+need_emulated_hosts
 
 # losses FOLDER: prints those of a run, one per line.
 losses() { sed -n 's/.*"loss":\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"; }
@@ -21,8 +18,7 @@ losses alone >expected
 (($(wc -l <expected) == 20))
 for strategy in ddp fsdp fsdp:replicas=2; do
   options=${strategy#"${strategy%%:*}"}
-  before=$(bytes_sent "$host_a")
-  on_two_hosts 2 "$train" "${flags[@]}" --strategy="${strategy%%:*}" \
+  "$emulate" --hosts=2 --ranks_per_host=2 -- "$train" "${flags[@]}" --strategy="${strategy%%:*}" \
     --strategy_options="${options#:}" --out="$strategy" >out
   grep -q "; 4 ranks, hierarchical" out || { cat out && exit 1; }
   losses "$strategy" | paste - expected | awk -v strategy="$strategy" '
@@ -32,5 +28,4 @@ for strategy in ddp fsdp fsdp:replicas=2; do
       printf "%s: %d losses, those of one process to %.1e\n", strategy, NR, largest
       exit NR != 20 || largest > 1e-5
     }'
-  echo "$strategy: host a sent $(($(bytes_sent "$host_a") - before)) bytes"
 done

@@ -26,7 +26,8 @@ struct LaunchCommandLine {
   int nproc = 0;
   GraceTimes times;
   int max_restarts = 0;
-  std::string program;  // as the user wrote it
+  bool only_first_rank = false;  // no flag; as LaunchStreams::only_first_rank
+  std::string program;           // as the user wrote it
   std::vector<std::string> arguments;
 };
 

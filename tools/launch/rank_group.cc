@@ -54,7 +54,8 @@ void RankGroup::Stream::Read() {
   std::array<char, 64 << 10> bytes;
   const ssize_t got = read(pipe.get(), bytes.data(), bytes.size());
   if (got > 0) {
-    Show(lines.Feed(absl::string_view(bytes.data(), got), Clock::now()));
+    const absl::string_view bytes_read(bytes.data(), got);
+    Show(lines.Feed(bytes_read, Clock::now()), bytes_read);
   } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
     Close();
   }
@@ -66,8 +67,9 @@ void RankGroup::Stream::Close() {
   pipe.Close();
 }
 
-void RankGroup::Stream::Show(absl::string_view text) {
-  if (text.empty()) return;
+void RankGroup::Stream::Show(absl::string_view lines_read, absl::string_view bytes_read) {
+  const absl::string_view text = is_unchanged ? bytes_read : lines_read;
+  if (text.empty() || is_hidden) return;
   sink.Write(text);
   last_shown = ++shown;
 }

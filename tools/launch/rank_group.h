@@ -35,6 +35,9 @@ struct LaunchStreams {
   std::set<int> notices{};  // that have arrived
   StopRequests requests{};
   int64_t shown = 0;  // counts the texts of ranks that were written to either stream
+  // Shows what rank 0 writes, without its number, and nothing of the others but what the report of
+  // a failure quotes.
+  bool only_first_rank = false;
 
   // Returns whether a signal has requested that the job ends.
   bool IsEndRequested() const { return interrupt != 0 || !notices.empty(); }
@@ -84,15 +87,23 @@ class RankGroup {
  private:
   // The pipe that a rank writes to.
   struct Stream {
-    Stream(FileDescriptor pipe, int rank, OutputSink* sink, int64_t* shown)
-        : pipe(std::move(pipe)), lines(rank), sink(*sink), shown(*shown) {}
-    // Reads some of the output, and writes its complete lines to the sink.
+    Stream(FileDescriptor pipe, int rank, OutputSink* sink, LaunchStreams* streams)
+        : pipe(std::move(pipe)),
+          lines(rank),
+          is_hidden(streams->only_first_rank && rank > 0),
+          is_unchanged(streams->only_first_rank),
+          sink(*sink),
+          shown(streams->shown) {}
+    // Reads some of the output, and shows its complete lines, or all of it if it stays unchanged.
     void Read();
     void Close();
-    void Show(absl::string_view text);
+    // Writes lines to the sink, or, if the output stays unchanged, the bytes that were read.
+    void Show(absl::string_view lines_read, absl::string_view bytes_read = "");
 
     FileDescriptor pipe;
     RankOutput lines;
+    const bool is_hidden;
+    const bool is_unchanged;
     OutputSink& sink;
     int64_t& shown;           // LaunchStreams::shown
     int64_t last_shown = -1;  // the value of it for the last text of this stream
@@ -100,8 +111,8 @@ class RankGroup {
   struct Rank {
     Rank(int rank, RankProcess process, LaunchStreams* streams)
         : control(std::move(process.control)),
-          output(std::move(process.output), rank, &streams->output, &streams->shown),
-          error(std::move(process.error), rank, &streams->error, &streams->shown) {}
+          output(std::move(process.output), rank, &streams->output, streams),
+          error(std::move(process.error), rank, &streams->error, streams) {}
     FileDescriptor control;  // closed when the reaper has ended
     Stream output;
     Stream error;
