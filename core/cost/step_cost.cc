@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster.h"
@@ -187,11 +188,50 @@ void AddMemory(const Program& program, StepCost* cost) {
   }
 }
 
-// Returns the dtype of the operands of an instruction that computes.
-DType OperandDType(const Program& program, const Instruction& instruction) {
-  if (instruction.inputs.empty()) return DType::kF32;
-  return program.value(instruction.inputs[0]).type.dtype;
-}
+// Prices the computing instructions of a Program for one rank.
+class InstructionPrices {
+ public:
+  // `measured` may be null.
+  InstructionPrices(const Program& program, const Cluster& cluster, const GroupSite& job,
+                    const KernelPrices* measured)
+      : program_(program),
+        cluster_(cluster),
+        measured_(measured),
+        ranks_(RanksOfFullestHost(job)),
+        known_(program.kernels.size()) {}
+
+  Price Of(const Instruction& instruction) {
+    if (HostCopyTo(program_, instruction).has_value()) {
+      return {HostCopySeconds(CopiedBytes(program_, instruction), cluster_)};
+    }
+    const DType dtype = OperandDType(program_, instruction);
+    if (measured_ == nullptr || instruction.kernel == kNone) {
+      return {ComputationSeconds(instruction.cost, dtype, cluster_)};
+    }
+    // Instructions with the same kernel do equal work.
+    std::optional<Price>& known = known_[instruction.kernel];
+    if (!known.has_value()) {
+      known = measured_->Of(
+          program_.KernelOf(instruction), ranks_, instruction.cost, dtype,
+          [this](const OpCost& cost, DType of) { return ComputationSeconds(cost, of, cluster_); });
+    }
+    return *known;
+  }
+
+ private:
+  static int RanksOfFullestHost(const GroupSite& job) {
+    absl::flat_hash_map<int, int> ranks;
+    int most = 1;
+    for (const int host : job.host_of) most = std::max(most, ++ranks[host]);
+    return most;
+  }
+
+  const Program& program_;
+  const Cluster& cluster_;
+  const KernelPrices* const measured_;
+  const int ranks_;
+  Table<KernelId, std::optional<Price>> known_;
+};
 
 // Adds the seconds of the step, by category and collective. The Program's collectives get their
 // entries if they have none.
@@ -253,7 +293,8 @@ const StepCost::Collective* FindCollective(const StepCost& cost, absl::string_vi
   return nullptr;
 }
 
-StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job) {
+StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job,
+                      const KernelPrices* measured) {
   StepCost cost;
   AddMemory(program, &cost);
   AddHostCopies(program, &cost);
@@ -261,12 +302,19 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster, const Grou
   const Table<CollectiveId, double> collectives = AddCollectives(program, prices, &cost);
   Table<InstructionId, double> seconds;
   seconds.reserve(program.instructions.size());
+  InstructionPrices computing(program, cluster, job, measured);
   for (const Instruction& instruction : program.instructions) {
-    seconds.push_back(
-        program.Communicates(instruction) ? collectives[instruction.collective]
-        : HostCopyTo(program, instruction).has_value()
-            ? HostCopySeconds(CopiedBytes(program, instruction), cluster)
-            : ComputationSeconds(instruction.cost, OperandDType(program, instruction), cluster));
+    if (program.Communicates(instruction)) {
+      seconds.push_back(collectives[instruction.collective]);
+      continue;
+    }
+    const Price price = computing.Of(instruction);
+    seconds.push_back(price.seconds);
+    if (price.source == PriceSource::kMeasured) {
+      cost.set_measured_seconds(cost.measured_seconds() + price.seconds);
+    } else if (price.source == PriceSource::kInterpolated) {
+      cost.set_interpolated_seconds(cost.interpolated_seconds() + price.seconds);
+    }
   }
   AddTimes(program, SimulateStep(program, seconds), &cost);
   return cost;

@@ -5,19 +5,11 @@
 #include <cstdint>
 
 #include "core/ids/table.h"
+#include "core/program/collective_waits.h"
 #include "core/status/check.h"
 
 namespace tessera {
 namespace {
-
-// Returns whether the thread need not wait for `earlier`, because both are collectives of the same
-// group, which runs them in order.
-bool FollowsByItself(const Program& program, const Instruction& earlier,
-                     const Instruction& instruction) {
-  return program.Communicates(earlier) && program.Communicates(instruction) &&
-         program.collectives[earlier.collective].mesh_axes ==
-             program.collectives[instruction.collective].mesh_axes;
-}
 
 // Returns the instructions that communicate, or those that do not, in the order in which they
 // begin.
@@ -43,22 +35,18 @@ std::vector<InstructionId> InOrder(const Program& program,
 Table<InstructionId, TimeSpan> SimulateStep(const Program& program,
                                             const Table<InstructionId, double>& seconds) {
   TESSERA_CHECK(seconds.size() == program.instructions.size());
+  const CollectiveWaits waits = WaitsForCollectives(program);
   Table<InstructionId, TimeSpan> times(seconds.size());
-  Table<StreamId, InstructionId> last(program.streams.size());  // the last instruction of each
+  Table<StreamId, double> stream_free(program.streams.size(), 0);
   double thread_free = 0;  // when the thread can issue the next instruction
   for (const InstructionId i : seconds.ids()) {
     const Instruction& instruction = program.instructions[i];
-    for (const InstructionId earlier : instruction.waits)
+    for (const InstructionId earlier : waits.before[i]) {
       thread_free = std::max(thread_free, times[earlier].end);
-    double begin = thread_free;
-    InstructionId& previous = last[instruction.stream];
-    if (previous != kNone) {
-      begin = std::max(begin, times[previous].end);
-      if (!FollowsByItself(program, program.instructions[previous], instruction))
-        thread_free = begin;
     }
-    previous = i;
+    const double begin = std::max(thread_free, stream_free[instruction.stream]);
     times[i] = {begin, begin + seconds[i]};
+    stream_free[instruction.stream] = times[i].end;
     if (!program.Communicates(instruction)) thread_free = times[i].end;
   }
   return times;

@@ -20,14 +20,11 @@ struct TimeSpan {
   double seconds() const { return end - begin; }
 };
 
-// Returns when each instruction runs if instruction i takes seconds[i]: the longest path over
-// streams and waits, with instructions issued as by the executor (core/runtime/executor.h). A
-// stream runs its instructions in order, and an instruction begins when those that it waits for
-// have ended. One thread issues all of them in the Program's order. It executes computations
-// itself, so they run one after another. It only starts a collective, which then runs beside the
-// following instructions, as soon as the collectives before it on its stream have ended. If the
-// previous instruction on that stream is not a collective of the same group, or if there are waits,
-// the thread waits too.
+// Returns when each instruction runs if instruction i takes seconds[i], with instructions issued as
+// by the executor (core/runtime/executor.h). One thread issues all of them in the Program's order.
+// It executes computations itself, so they run one after another. It only starts a collective,
+// which then runs beside the following instructions, as soon as the collectives before it on its
+// stream have ended. WaitsForCollectives says when the thread waits for collectives.
 //
 // Collectives that run at the same time do not slow down each other, nor the computation. Takes
 // time in proportion to the number of instructions and waits.

@@ -65,10 +65,12 @@ LoadOfOthers::Times LoadOfOthers::ReadTimes() const {
   return times;
 }
 
-double LoadOfOthers::Share() const {
+double LoadOfOthers::OwnSeconds() const { return ReadTimes().own - begin_.own; }
+
+double LoadOfOthers::Share(double peers) const {
   const double seconds = SecondsNow() - begin_seconds_;
   const Times now = ReadTimes();
-  const double others = (now.busy - begin_.busy) - (now.own - begin_.own);
+  const double others = (now.busy - begin_.busy) - (now.own - begin_.own) - peers;
   if (cores_.empty() || !(seconds > 0)) return 0;
   return std::clamp(others / (seconds * static_cast<double>(cores_.size())), 0.0, 1.0);
 }

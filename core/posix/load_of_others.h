@@ -16,8 +16,11 @@ class LoadOfOthers {
 
   // Returns the share of the time of this process's cores that others have used since: between 0
   // (none) and 1 (all of it). What a hypervisor gave to other machines counts as used by others.
-  // Returns 0 if the system does not say.
-  double Share() const;
+  // Returns 0 if the system does not say. `peers` are seconds for which other processes have worked
+  // on these cores that do not count as others.
+  double Share(double peers = 0) const;
+  // Returns the seconds for which this process has worked since.
+  double OwnSeconds() const;
 
  private:
   // The seconds since the start of the system for which the allowed cores have worked, and those

@@ -26,42 +26,13 @@ struct Executor::Bound {
   StartedCollective started;
 
   Stream* stream = nullptr;
-  std::vector<InstructionId> collectives_before;  // to wait for first
-  std::vector<const Event*> events_before;        // its stream waits for them
-  std::unique_ptr<Event> ended;                   // null if no other stream waits for it
+  std::vector<const Event*> events_before;  // its stream waits for them
+  std::unique_ptr<Event> ended;             // null if no other stream waits for it
 };
 
 struct Executor::InstructionEvents {
   std::unique_ptr<Event> begin, end;
 };
-
-namespace {
-
-bool Overlap(const TensorView& a, const TensorView& b) {
-  const char* const a_begin = a.As<char>();
-  const char* const b_begin = b.As<char>();
-  return a_begin < b_begin + b.elements() * SizeOf(b.dtype) &&
-         b_begin < a_begin + a.elements() * SizeOf(a.dtype);
-}
-
-// Returns whether one of two collectives writes memory that the other reads or writes. Operands are
-// contiguous.
-template <typename Bound>
-bool Overlap(const Bound& a, const Bound& b) {
-  const auto any_overlap = [](const std::vector<TensorView>& x, const std::vector<TensorView>& y) {
-    for (const TensorView& in_x : x) {
-      for (const TensorView& in_y : y) {
-        if (Overlap(in_x, in_y)) return true;
-      }
-    }
-    return false;
-  };
-  return any_overlap(a.operands.outputs, b.operands.outputs) ||
-         any_overlap(a.operands.outputs, b.operands.inputs) ||
-         any_overlap(a.operands.inputs, b.operands.outputs);
-}
-
-}  // namespace
 
 Executor::~Executor() = default;
 
@@ -70,6 +41,18 @@ TensorView Executor::ViewOf(ProgramValueId value) const {
   const ArenaAddress address = own_parts_->AddressOf(value, binding_->AddressOf(value));
   return {arenas_[address.space] + address.offset, v.type.dtype, binding_->ShapeOf(value),
           binding_->StridesOf(value)};
+}
+
+const Shape& Executor::MovedShapeOf(ProgramValueId value) const {
+  const ProgramValue& v = program_->value(value);
+  return v.flat == kNone ? v.type.shape : binding_->ShapeOf(value);
+}
+
+ArenaRange Executor::MemoryOf(ProgramValueId value) const {
+  const ArenaAddress address = own_parts_->AddressOf(value, binding_->AddressOf(value));
+  const int64_t bytes =
+      NumElements(MovedShapeOf(value)) * SizeOf(program_->value(value).type.dtype);
+  return {address.space, address.offset, address.offset + bytes};
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* program, Backend* backend,
@@ -90,7 +73,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* progra
   for (const InstructionId id : program->instructions.ids()) {
     RETURN_IF_ERROR(executor->BindInstruction(id));
   }
-  executor->PlanWaits();
+  executor->waits_ = WaitsForCollectives(
+      *program, [&executor](ProgramValueId id) { return executor->MemoryOf(id); });
   for (const InstructionId id : program->instructions.ids()) {
     for (const InstructionId earlier : program->instructions[id].waits) {
       if (program->Communicates(program->instructions[earlier])) continue;
@@ -123,10 +107,9 @@ absl::Status Executor::BindInstruction(InstructionId id) {
     bound_.push_back(std::move(bound));
     return absl::OkStatus();
   }
-  // Collectives and copies move padding too. Members of a flat group have no padding.
   const auto view = [&](ProgramValueId id) {
     TensorView view = ViewOf(id);
-    if (program_->value(id).flat == kNone) view.shape = program_->value(id).type.shape;
+    view.shape = MovedShapeOf(id);
     return view;
   };
   for (ProgramValueId id : instruction.inputs) bound.operands.inputs.push_back(view(id));
@@ -241,34 +224,6 @@ absl::Status Executor::BindCollective(InstructionId id, Bound& bound) {
   return absl::OkStatus();
 }
 
-void Executor::PlanWaits() {
-  // For each stream, the collectives that were started and not waited for yet.
-  Table<StreamId, std::vector<InstructionId>> running(streams_.size());
-  for (const InstructionId i : bound_.ids()) {
-    const Instruction& instruction = program_->instructions[i];
-    Bound& bound = bound_[i];
-    const auto wait_up_to = [&](std::vector<InstructionId>& list, InstructionId last) {
-      auto end = std::upper_bound(list.begin(), list.end(), last);
-      bound.collectives_before.insert(bound.collectives_before.end(), list.begin(), end);
-      list.erase(list.begin(), end);
-    };
-    for (const InstructionId earlier : instruction.waits) {
-      wait_up_to(running[program_->instructions[earlier].stream], earlier);
-    }
-    std::vector<InstructionId>& own = running[instruction.stream];
-    // A group runs its collectives in order by itself; anything else has to wait for their end.
-    const auto follows_by_itself = [&](InstructionId earlier) {
-      return bound.collective != nullptr && bound_[earlier].group == bound.group &&
-             !Overlap(bound, bound_[earlier]);
-    };
-    if (!std::all_of(own.begin(), own.end(), follows_by_itself)) wait_up_to(own, own.back());
-    if (bound.collective != nullptr) own.push_back(i);
-  }
-  for (const std::vector<InstructionId>& list : running) {
-    unfinished_.insert(unfinished_.end(), list.begin(), list.end());
-  }
-}
-
 absl::Status Executor::NamingInstruction(InstructionId i, const absl::Status& status) const {
   if (status.ok()) return status;
   const Instruction& instruction = program_->instructions[i];
@@ -303,7 +258,7 @@ absl::Status Executor::WaitForCollective(InstructionId i) {
 
 absl::Status Executor::Issue(InstructionId i) {
   Bound& bound = bound_[i];
-  for (const InstructionId earlier : bound.collectives_before) {
+  for (const InstructionId earlier : waits_.before[i]) {
     RETURN_IF_ERROR(WaitForCollective(earlier));
   }
   for (const Event* event : bound.events_before) {
@@ -320,7 +275,7 @@ absl::Status Executor::Issue(InstructionId i) {
 }
 
 absl::Status Executor::WaitForCollectivesAtEnd() {
-  for (const InstructionId i : unfinished_) RETURN_IF_ERROR(WaitForCollective(i));
+  for (const InstructionId i : waits_.at_end) RETURN_IF_ERROR(WaitForCollective(i));
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "core/ids/table.h"
 #include "core/kernels/interface/backend.h"
+#include "core/program/collective_waits.h"
 #include "core/program/program.h"
 #include "core/program/ranks/own_parts.h"
 #include "core/program/ranks/rank_binding.h"
@@ -47,9 +48,7 @@ struct RankPosition {
 //
 // The executor's thread issues all instructions in the Program's order. Each of the Program's
 // streams has a stream of the backend, which runs its kernels and copies. Collectives are started
-// and make progress meanwhile. The thread waits for a collective before it issues an instruction
-// that waits for it, or one that follows it on its stream (unless that is a collective of the same
-// group, on other memory).
+// and make progress meanwhile; WaitsForCollectives says when the thread waits for them.
 //
 // Not thread-safe. Program, backend, arenas and collectives must outlive it.
 class Executor {
@@ -93,6 +92,11 @@ class Executor {
   };
   Executor() = default;
 
+  // Returns the shape of what collectives and copies move of a value: its padding too, which
+  // members of a flat group do not have.
+  const Shape& MovedShapeOf(ProgramValueId value) const;
+  // Returns the bytes of that shape.
+  ArenaRange MemoryOf(ProgramValueId value) const;
   // Appends the bound instruction to bound_. Must be called for all instructions in order.
   absl::Status BindInstruction(InstructionId id);
   absl::Status BindKernel(const Instruction& instruction, Bound& bound);
@@ -103,8 +107,6 @@ class Executor {
   // Binds the fills that replace an instruction if this rank holds nothing of an input.
   absl::Status BindIdentities(const Instruction& instruction, Bound& bound);
   absl::Status BindCollective(InstructionId id, Bound& bound);
-  // Decides for which collectives the thread waits before each instruction.
-  void PlanWaits();
   absl::Status CreateStreams();
   absl::Status CreateTimers();
 
@@ -130,7 +132,7 @@ class Executor {
   std::map<std::string, OwnKernel> own_kernels_;           // by kernel and request
   std::vector<std::unique_ptr<BoundKernel>> identities_;
   Table<InstructionId, Bound> bound_;
-  std::vector<InstructionId> unfinished_;  // collectives to wait for at the end of the step
+  CollectiveWaits waits_;
   Table<InstructionId, InstructionEvents> timers_;  // empty until RunTimed
   std::unique_ptr<Event> step_begin_, step_end_;
   bool timed_ = false;

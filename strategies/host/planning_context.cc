@@ -206,8 +206,8 @@ absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
 
 StepCost PlanningContext::Estimate(const CompiledRun& run) const {
   const tessera::Program* const train = run.FindProgram(kTrain);
-  StepCost cost =
-      EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster, for_.site);
+  StepCost cost = EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster,
+                               for_.site, for_.prices.get());
   cost.set_peak_bytes(run.arena_bytes());
   return cost;
 }

@@ -58,7 +58,8 @@ TrainLoop::TrainLoop(const ConfiguredRun& configured, const MachineRates& rates,
       scale_(Scale()),
       first_step_(trainer->step() + 1),
       summary_(configured.config.data().file() == kSyntheticData ? "token" : "byte"),
-      measured_(&engine->executor(kTrain), engine->options().rank.collectives) {
+      measured_(&engine->executor(kTrain), engine->options().rank.collectives),
+      prices_(configured) {
   if (options.start_step < 0) return;
   saved_step_ = options.start_step;
   saved_folder_ = options.start_folder;
@@ -184,7 +185,10 @@ absl::StatusOr<StepResult> TrainLoop::RunStep(Progress& progress) {
 
 void TrainLoop::RecordTimes() {
   const Executor& executor = engine_->executor(kTrain);
-  summary_.AddTimes(executor.program(), ToTimeSpans(executor.times(), executor.step_begin_ns()));
+  const Table<InstructionId, TimeSpan> times =
+      ToTimeSpans(executor.times(), executor.step_begin_ns());
+  summary_.AddTimes(executor.program(), times);
+  prices_.AddStep(executor.program(), times);
   const StepCost cost = measured_.AfterStep();
   if (ranks_.size() == 1) return;
   communication_ = StepMetrics::Communication();
@@ -359,6 +363,7 @@ absl::StatusOr<int> TrainLoop::Run() {
   ASSIGN_OR_RETURN(const ComparedCost cost,
                    CompareCost(options_.estimated, measured_, options_.plugin, ranks_));
   PrintText(cost.table);
+  RETURN_IF_ERROR(prices_.Keep());
   ASSIGN_OR_RETURN(const std::string memory, MemoryLine(*engine_, earlier_peak_, ranks_));
   PrintText(memory);
   if (engine_->HasProgram(kGenerate) && stop_.signal() == 0) {

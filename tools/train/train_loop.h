@@ -17,6 +17,7 @@
 #include "core/train/record/progress.h"
 #include "core/train/trainer.h"
 #include "tools/train/folder/run_folder.h"
+#include "tools/train/price_keeper.h"
 #include "tools/train/rank/stop_request.h"
 #include "tools/train/report/training_summary.h"
 #include "tools/train/setup/configure.h"
@@ -104,6 +105,7 @@ class TrainLoop {
   bool evaluation_stopped_ = false;  // whether the newest evaluation was interrupted
   TrainingSummary summary_;
   MeasuredSteps measured_;
+  PriceKeeper prices_;
   std::optional<StepMetrics::Communication> communication_;  // of the last step, if it was timed
 };
 

@@ -327,7 +327,8 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
                         })
                         .status());
   }
-  RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
+  RunRanks run_ranks = {&ranks,      ranks.size(), job.ranks_of_host(),
+                        job.cores(), {},           RanksAreThreads(line)};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfRanks(job.backend(), job.hosts()));
   std::vector<std::string> notes;
   ASSIGN_OR_RETURN(ConfiguredRun configured, ConfigureRun(line, definition, run_ranks, &notes));

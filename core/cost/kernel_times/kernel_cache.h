@@ -1,20 +1,12 @@
-// The file in which measured kernel times are kept between runs, one for each user.
+// The file in which measured kernel times are kept between runs, one for each user
+// (core/cost/machine_file.h). A machine's values are
 //
-//   {
-//     "format": 1,
-//     "machines": {
-//       "cpu: AMD EPYC, AVX2, 2 threads; family 25, model 1, stepping 1; L2 512K, L3 32768K": {
-//         "libraries": "tessera 0.1.0, oneDNN 2.6.3",
-//         "seconds": {
-//           "matmul{} f32[1024, 768] f32[768, 3072] -> f32[1024, 3072] threads=2":
-//             {"onednn": 0.0251, "onednn_gemm": 0.0255}
-//         }
-//       }
-//     }
+//   "seconds": {
+//     "matmul{} f32[1024, 768] f32[768, 3072] -> f32[1024, 3072] threads=2":
+//       {"onednn": 0.0251, "onednn_gemm": 0.0255}
 //   }
 //
-// null stands for a kernel that may not be chosen. Machines that share a home folder share the
-// file, and it may be copied to another machine: each uses what was measured on one like it.
+// null stands for a kernel that may not be chosen.
 //
 // Thread safety: every function may be called from any thread, and by several processes.
 #ifndef TESSERA_CORE_COST_KERNEL_TIMES_KERNEL_CACHE_H_

@@ -180,8 +180,20 @@ std::string StepTimeLine(const StepCost& estimated, absl::string_view cluster) {
     parts = absl::StrCat(": computation ", FormatSeconds(estimated.computation_seconds()),
                          ", exposed communication ", FormatSeconds(estimated.exposed_seconds()));
   }
-  return absl::StrCat("step ", FormatSeconds(estimated.step_seconds()), parts, " (for ",
-                      cluster.empty() ? "a cluster without a name" : cluster, ")\n");
+  std::string lines =
+      absl::StrCat("step ", FormatSeconds(estimated.step_seconds()), parts, " (for ",
+                   cluster.empty() ? "a cluster without a name" : cluster, ")\n");
+  const double all = estimated.computation_seconds();
+  const double measured = estimated.measured_seconds();
+  const double interpolated = estimated.interpolated_seconds();
+  if (measured + interpolated > 0) {
+    absl::StrAppendFormat(&lines,
+                          "prices: %.0f%% of the computation as measured here, %.0f%% interpolated "
+                          "from other sizes, %.0f%% by rates\n",
+                          100 * measured / all, 100 * interpolated / all,
+                          100 * std::max(0.0, 1 - (measured + interpolated) / all));
+  }
+  return lines;
 }
 
 std::string ClusterRatesLine(const Cluster& cluster, const GroupSite& site,

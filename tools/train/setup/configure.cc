@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/cost/prices/price_file.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
@@ -270,6 +271,11 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
                    FindCluster(line, run_ranks, effective.config, *local->backend));
   auto kernels = std::make_unique<KernelSelection>(
       ranks.is_first() ? line.kernels : kDefaultKernels, local->backend.get());
+  std::shared_ptr<const KernelPrices> prices;
+  if (ranks.is_first() && line.cluster.empty() && priced.site.size() > 0) {
+    prices = std::make_shared<const KernelPrices>(
+        ReadPriceFile(PriceFilePath(), *local->backend).prices);
+  }
   return ConfiguredRun{.definition = &definition,
                        .ranks = run_ranks,
                        .config = std::move(effective.config),
@@ -283,7 +289,8 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
                        .kernels = std::move(kernels),
                        .dataset = std::move(data.dataset),
                        .first_row = data.first_row,
-                       .priced = std::move(priced)};
+                       .priced = std::move(priced),
+                       .prices = std::move(prices)};
 }
 
 }  // namespace tessera

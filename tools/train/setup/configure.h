@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/cost/prices/kernel_prices.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/model/model.h"
@@ -33,6 +34,7 @@ struct RunRanks {
   int of_host = 1;               // those on the host of this rank
   int cores = AvailableCores();  // of the host, for this rank
   GroupSite site = {};           // of those that run; empty with --plan_only
+  bool are_threads = false;      // of this process
 };
 
 struct ConfiguredRun {
@@ -50,6 +52,8 @@ struct ConfiguredRun {
   std::unique_ptr<Dataset> dataset;  // nullptr if the data are not read: to sample, or to plan
   int64_t first_row = 0;             // of the data, at which training begins
   PricedCluster priced;              // empty if nothing is priced
+  // Measured prices of this machine's kernels, on rank 0; null if another cluster is priced.
+  std::shared_ptr<const KernelPrices> prices;
 };
 
 // Returns the effective configuration as text, for --print_config.

@@ -118,7 +118,8 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
                                                 [&line, &configured](const RunConfig& other) {
                                                   return Record(line, configured, other);
                                                 },
-                                            .priced = configured.priced}));
+                                            .priced = configured.priced,
+                                            .prices = configured.prices}));
     ASSIGN_OR_RETURN(StrategyPlan made, planned.strategy->MakePlan());
     notes->insert(notes->end(), made.notes.begin(), made.notes.end());
     open = std::move(made.plan);
@@ -242,15 +243,15 @@ absl::StatusOr<StepCost> EstimateOf(const ConfiguredRun& configured, const Plann
   const Program* const train = compiled.FindProgram(kTrain);
   StepCost cost;
   if (site.size() == 0 || train == nullptr) return cost;
-  if (planned.plugin.empty()) {
-    cost = EstimateStep(*train, cluster, site);
-    cost.set_peak_bytes(compiled.arena_bytes());
-    return cost;
-  }
   ASSIGN_OR_RETURN(const std::string bytes,
                    configured.ranks.ranks->BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
-                     ASSIGN_OR_RETURN(const StepCost estimated,
-                                      planned.strategy->Estimate(compiled));
+                     StepCost estimated;
+                     if (planned.plugin.empty()) {
+                       estimated = EstimateStep(*train, cluster, site, configured.prices.get());
+                       estimated.set_peak_bytes(compiled.arena_bytes());
+                     } else {
+                       ASSIGN_OR_RETURN(estimated, planned.strategy->Estimate(compiled));
+                     }
                      return estimated.SerializeAsString();
                    }));
   if (cost.ParseFromString(bytes)) return cost;

@@ -69,8 +69,8 @@ absl::StatusOr<StrategySession> StrategySession::Open(Plugin plugin, const Comma
   ASSIGN_OR_RETURN(const OptionValues values, ReadOptions(plugin, line.strategy_options));
   strategy::PlanRequest request = RequestOf(run, values);
   auto context = std::make_shared<const PlanningContext>(
-      run.graphs,
-      PlanningFor{run.catalogue, run.ranks, run.priced.cluster, run.priced.site, run.settings});
+      run.graphs, PlanningFor{run.catalogue, run.ranks, run.priced.cluster, run.priced.site,
+                              run.settings, run.prices});
   PluginCallOptions options = LimitsOfCalls(line);
   options.record = [config = run.config, record = run.record](int64_t batch, int64_t sequence) {
     RunConfig other = config;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
+#include "core/cost/prices/kernel_prices.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
 #include "core/proto/estimate.pb.h"
@@ -42,6 +43,7 @@ struct StrategyRun {
   // Records the run's Graphs for another configuration.
   std::function<absl::StatusOr<std::vector<Graph>>(const RunConfig& config)> record;
   PricedCluster priced;
+  std::shared_ptr<const KernelPrices> prices;  // ConfiguredRun::prices
 };
 
 // A loaded plugin with the run that it plans and estimates. One process of a run has one: rank 0.

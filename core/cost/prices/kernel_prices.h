@@ -1,0 +1,105 @@
+// What the kernels of a Program take on this machine, as measured in steps that ran.
+#ifndef TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
+#define TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/cost/step_time.h"
+#include "core/graph/operator.h"
+#include "core/ids/table.h"
+#include "core/program/program.h"
+#include "core/tensor/dtype.h"
+
+namespace tessera {
+
+// Where a price comes from.
+enum class PriceSource {
+  kMeasured,      // this kernel has run this request on this machine
+  kInterpolated,  // it has run requests of other sizes
+  kDescribed,     // only rates are known
+};
+
+struct Price {
+  double seconds = 0;
+  PriceSource source = PriceSource::kDescribed;
+};
+
+// What determines the price of a kernel, apart from the processor.
+struct PricedWork {
+  std::string request;  // KernelRequest::Key()
+  std::string kernel;   // Kernel::name()
+  // The ranks of this host that compute at the same time. They share caches and memory, and a core
+  // may become slower when its neighbour works.
+  int ranks = 1;
+
+  friend bool operator<(const PricedWork& a, const PricedWork& b) {
+    return std::tie(a.request, a.kernel, a.ranks) < std::tie(b.request, b.kernel, b.ranks);
+  }
+};
+
+// What was measured of one kernel.
+struct MeasuredWork {
+  // By these, requests of other sizes are priced.
+  std::string family;  // FamilyOf
+  DType dtype = DType::kF32;
+  OpCost cost;
+  // The mean time of the instructions with this kernel, in one measured step after another; the
+  // oldest first.
+  std::vector<double> seconds;
+
+  double Median() const;
+};
+
+// Returns the part of a key that requests of other sizes share: what computes how on which dtypes,
+// without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{}".
+std::string FamilyOf(const PlannedKernel& kernel);
+
+// Returns the dtype on which an instruction computes: that of its first operand.
+DType OperandDType(const Program& program, const Instruction& instruction);
+
+// Returns the seconds by which work is described (ComputationSeconds with a cluster's rates).
+using DescribedSeconds = std::function<double(const OpCost& cost, DType dtype)>;
+
+// Not thread-safe, except that const methods may run concurrently.
+class KernelPrices {
+ public:
+  // A price is the median of so many last measurements, so that a step during which the machine was
+  // slow or busy changes nothing.
+  static constexpr size_t kKept = 5;
+
+  bool empty() const { return works_.empty(); }
+  const std::map<PricedWork, MeasuredWork>& works() const { return works_; }
+
+  // Adds the mean time of a kernel's instructions in a step. `cost` is that of one of them.
+  void Add(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype, double seconds);
+  // Adds the times of a step of a Program, which ran while `ranks` ranks of this host computed.
+  void AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times, int ranks);
+  // Sets what is known of one kernel, as read from a file.
+  void Set(const PricedWork& work, MeasuredWork measured);
+  // Adds the measurements of `other`, as newer ones.
+  void AddAll(const KernelPrices& other);
+
+  // Returns the price of one instruction. If the kernel has not run this request, the price is the
+  // described one times the ratio of measured to described seconds of requests of the same family,
+  // interpolated by their size.
+  Price Of(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype,
+           const DescribedSeconds& described) const;
+
+ private:
+  // Returns the ratio of measured to described seconds of a family at a size; nothing if none of
+  // the family was measured with so many ranks.
+  std::optional<double> RatioOf(absl::string_view family, int ranks, const OpCost& cost,
+                                const DescribedSeconds& described) const;
+
+  std::map<PricedWork, MeasuredWork> works_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_

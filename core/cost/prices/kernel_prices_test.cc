@@ -1,0 +1,98 @@
+#include "core/cost/prices/kernel_prices.h"
+
+#include <string>
+#include <vector>
+
+#include "core/kernels/reference/backend.h"
+#include "core/ops/operator_list.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+// Kernels of relu on rows of 8 f64. A row takes 8 FLOPs.
+class KernelPricesTest : public ::testing::Test {
+ protected:
+  PlannedKernel Relu(int64_t rows, int threads = 1) const {
+    PlannedKernel planned;
+    planned.request.op = "relu";
+    planned.request.inputs = {{DType::kF64, {rows, 8}}};
+    planned.request.outputs = planned.request.inputs;
+    planned.request.threads = threads;
+    planned.key = planned.request.Key();
+    planned.op = FindOperator("relu");
+    for (const Kernel* kernel : backend_->kernels()) {
+      if (kernel->op() == "relu") planned.kernel = kernel;
+    }
+    return planned;
+  }
+  static OpCost CostOf(int64_t rows) {
+    const auto work = static_cast<double>(8 * rows);
+    return {.flops = work, .bytes = 16 * work};
+  }
+  void Measure(int64_t rows, double seconds, int ranks = 1) {
+    prices_.Add(Relu(rows), ranks, CostOf(rows), DType::kF64, seconds);
+  }
+  // Described by a rate of 1 FLOP per second.
+  Price Of(int64_t rows, int ranks = 1, int threads = 1) const {
+    return prices_.Of(Relu(rows, threads), ranks, CostOf(rows), DType::kF64,
+                      [](const OpCost& cost, DType) { return cost.flops; });
+  }
+
+  const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+  KernelPrices prices_;
+};
+
+TEST_F(KernelPricesTest, WhatNothingIsKnownOfIsDescribed) {
+  EXPECT_EQ(Of(4).seconds, 32);
+  EXPECT_EQ(Of(4).source, PriceSource::kDescribed);
+}
+
+TEST_F(KernelPricesTest, APriceIsTheMedianOfTheLastMeasurements) {
+  for (const double seconds : {1000.0, 1000.0, 1000.0, 10.0, 12.0, 11.0, 900.0, 10.0}) {
+    Measure(4, seconds);
+  }
+  EXPECT_EQ(Of(4).seconds, 11);
+  EXPECT_EQ(Of(4).source, PriceSource::kMeasured);
+}
+
+TEST_F(KernelPricesTest, OtherSizesHaveTheRatioOfTheNearestOnes) {
+  Measure(4, 2 * 32);
+  EXPECT_DOUBLE_EQ(Of(100).seconds, 2 * 800);
+  EXPECT_EQ(Of(100).source, PriceSource::kInterpolated);
+  Measure(1000, 8 * 8000);
+  const double between = Of(64).seconds / (64 * 8);
+  EXPECT_GT(between, 2);
+  EXPECT_LT(between, 8);
+  EXPECT_NEAR(Of(1001).seconds / (8 * 1001), 8, 0.01) << "almost a measured size";
+}
+
+TEST_F(KernelPricesTest, OtherThreadsAndNeighboursHaveOtherPrices) {
+  Measure(4, 64);
+  EXPECT_EQ(Of(4, /*ranks=*/2).source, PriceSource::kDescribed);
+  EXPECT_EQ(Of(4, /*ranks=*/1, /*threads=*/2).source, PriceSource::kDescribed);
+  Measure(4, 80, /*ranks=*/2);
+  EXPECT_EQ(Of(4, 2).seconds, 80);
+  EXPECT_EQ(Of(4).seconds, 64);
+}
+
+TEST_F(KernelPricesTest, NewerMeasurementsComeLast) {
+  for (int i = 0; i < 4; ++i) Measure(4, 10);
+  KernelPrices newer;
+  for (int i = 0; i < 3; ++i) newer.Add(Relu(4), 1, CostOf(4), DType::kF64, 20);
+  newer.Add(Relu(7), 1, CostOf(7), DType::kF64, 5);
+  prices_.AddAll(newer);
+  EXPECT_EQ(Of(4).seconds, 20);
+  EXPECT_EQ(Of(7).seconds, 5);
+}
+
+TEST_F(KernelPricesTest, AFamilyHasNoSizes) {
+  EXPECT_EQ(FamilyOf(Relu(4)), FamilyOf(Relu(5)));
+  PlannedKernel sum = Relu(4);
+  sum.request.op = "reduce_sum";
+  sum.request.attributes = {{"axes", std::vector<int64_t>{0}}, {"keep_dims", false}};
+  EXPECT_EQ(FamilyOf(sum), "reduce_sum axes=0 keep_dims=false f64 -> f64 threads=1 by loops");
+}
+
+}  // namespace
+}  // namespace tessera

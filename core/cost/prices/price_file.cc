@@ -1,0 +1,121 @@
+#include "core/cost/prices/price_file.h"
+
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/cost/machine_file.h"
+#include "core/text/counted.h"
+
+namespace tessera {
+namespace {
+
+// Room for the requests of hundreds of models.
+constexpr MachineFile kFile = {
+    .holds = "prices", .values = "kernels", .limits = {.bytes = size_t{64} << 20, .depth = 7}};
+// No kernel takes longer, and no work is larger.
+constexpr double kMostSeconds = 1e6;
+constexpr double kMostWork = 1e30;
+
+// "highway, 2 ranks"
+std::string NameOf(const PricedWork& work) {
+  return absl::StrCat(work.kernel, ", ", Counted(work.ranks, "rank"));
+}
+
+// Sets the kernel and the ranks from such a name. Returns whether it is one.
+bool ReadName(const std::string& name, PricedWork& work) {
+  const std::vector<std::string> parts = absl::StrSplit(name, ", ");
+  if (parts.size() != 2) return false;
+  const std::vector<std::string> counted = absl::StrSplit(parts[1], ' ');
+  work.kernel = parts[0];
+  return absl::SimpleAtoi(counted[0], &work.ranks) && work.ranks > 0;
+}
+
+// Returns a number of an object; -1 if it has none of this name that is at most `most`.
+double NumberOf(const CacheJson& values, const char* name, double most) {
+  const auto found = values.find(name);
+  if (found == values.end() || !found->is_number()) return -1;
+  const auto number = static_cast<double>(*found);
+  return number >= 0 && number <= most ? number : -1;
+}
+
+// Returns the text of an object; "" if there is none of this name.
+std::string TextOf(const CacheJson& values, const char* name) {
+  const auto found = values.find(name);
+  return found != values.end() && found->is_string() ? std::string(*found) : "";
+}
+
+// Returns nothing if the values are malformed.
+std::optional<MeasuredWork> FromJson(const CacheJson& values) {
+  if (!values.is_object()) return std::nullopt;
+  MeasuredWork work;
+  work.family = TextOf(values, "family");
+  const auto dtype = ParseDType(TextOf(values, "dtype"));
+  work.cost.flops = NumberOf(values, "flops", kMostWork);
+  work.cost.bytes = NumberOf(values, "bytes", kMostWork);
+  const auto seconds = values.find("seconds");
+  if (work.family.empty() || !dtype.ok() || work.cost.flops < 0 || work.cost.bytes < 0 ||
+      seconds == values.end() || !seconds->is_array() || seconds->empty() ||
+      seconds->size() > KernelPrices::kKept) {
+    return std::nullopt;
+  }
+  work.dtype = *dtype;
+  for (const CacheJson& each : *seconds) {
+    const double value = each.is_number() ? static_cast<double>(each) : 0;
+    if (!(value > 0 && value <= kMostSeconds)) return std::nullopt;
+    work.seconds.push_back(value);
+  }
+  return work;
+}
+
+CacheJson ToJson(const MeasuredWork& work) {
+  const absl::string_view dtype = DTypeName(work.dtype);
+  CacheJson values = CacheJson::object();
+  values["family"] = work.family;
+  values["dtype"] = std::string(dtype.data(), dtype.size());
+  values["flops"] = work.cost.flops;
+  values["bytes"] = work.cost.bytes;
+  values["seconds"] = work.seconds;
+  return values;
+}
+
+KernelPrices FromValues(const CacheJson& values) {
+  KernelPrices prices;
+  for (const auto& [request, kernels] : values.items()) {
+    if (!kernels.is_object()) continue;
+    for (const auto& [name, measured] : kernels.items()) {
+      PricedWork work = {request, "", 1};
+      std::optional<MeasuredWork> read = FromJson(measured);
+      if (ReadName(name, work) && read.has_value()) prices.Set(work, *std::move(read));
+    }
+  }
+  return prices;
+}
+
+}  // namespace
+
+std::string PriceFilePath() { return CachePath("prices.json"); }
+
+PricesOfFile ReadPriceFile(const std::string& path, const KernelCatalogue& catalogue) {
+  MachineValues read = ReadMachineFile(path, kFile, catalogue);
+  return {FromValues(read.values), std::move(read.note)};
+}
+
+absl::Status AddToPriceFile(const std::string& path, const KernelCatalogue& catalogue,
+                            const KernelPrices& measured) {
+  return UpdateMachineFile(path, kFile, catalogue, [&measured](CacheJson& values) {
+    KernelPrices prices = FromValues(values);
+    prices.AddAll(measured);
+    values = CacheJson::object();
+    for (const auto& [work, kept] : prices.works()) {
+      values[work.request][NameOf(work)] = ToJson(kept);
+    }
+  });
+}
+
+}  // namespace tessera
