@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/compile/compile.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/model/model.h"
@@ -35,6 +36,18 @@ struct RunRanks {
   GroupSite site = {};           // of those that run; empty with --plan_only
 };
 
+// The memory that a rank may use.
+struct MemoryBound {
+  int64_t bytes = 0;       // 0: no bound
+  std::string written;     // as the user wrote it, or where it comes from
+  bool of_device = false;  // memory of the host does not count
+
+  // Returns the bytes of a compiled run that the bound is for.
+  int64_t Bounded(const CompiledRun& run) const {
+    return run.arena_bytes() - (of_device ? run.arenas[MemorySpace::kOffloadHost] : 0);
+  }
+};
+
 struct ConfiguredRun {
   const ModelDefinition* definition = nullptr;
   RunRanks ranks;
@@ -50,6 +63,7 @@ struct ConfiguredRun {
   std::unique_ptr<Dataset> dataset;  // nullptr if the data are not read: to sample, or to plan
   int64_t first_row = 0;             // of the data, at which training begins
   PricedCluster priced;              // empty if nothing is priced
+  MemoryBound memory_bound;
 };
 
 // Returns the effective configuration as text, for --print_config.

@@ -42,6 +42,7 @@ struct StrategyRun {
   // Records the run's Graphs for another configuration.
   std::function<absl::StatusOr<std::vector<Graph>>(const RunConfig& config)> record;
   PricedCluster priced;
+  int64_t memory_limit = 0;  // bytes of a rank; 0: none
 };
 
 // A loaded plugin with the run that it plans and estimates. One process of a run has one: rank 0.
