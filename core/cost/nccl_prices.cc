@@ -33,8 +33,8 @@ constexpr ByProtocol<double> kStepLatency[][3] = {
 // Between hosts a rank takes at least this long to post a message; three times for Simple.
 constexpr double kPostLatency = 1.0;
 
-// The most bandwidth of LL in GB/s: within a host of Volta or older and of later GPUs, on two hosts,
-// and on more.
+// The most bandwidth of LL in GB/s: within a host of Volta or older and of later GPUs, on two
+// hosts, and on more.
 constexpr double kMaxLLVolta = 39.0, kMaxLL = 87.7, kMaxLLTwoHosts = 22.5, kMaxLLManyHosts = 19.0;
 
 // The share of a tree's bandwidth that is reached for 64 B, 128 B, ... 256 MiB; all of it beyond.
@@ -60,9 +60,9 @@ class Model {
         within_(cluster.has_within_host() ? cluster.within_host() : cluster.between_hosts()),
         between_(cluster.has_between_hosts() ? cluster.between_hosts() : cluster.within_host()) {
     const double network = group.least_of_host * between_.bytes_per_second();
-    bus_ = group.hosts == 1                ? within_.bytes_per_second()
-           : group.ranks == group.hosts    ? network
-                                           : std::min(network, within_.bytes_per_second());
+    bus_ = group.hosts == 1             ? within_.bytes_per_second()
+           : group.ranks == group.hosts ? network
+                                        : std::min(network, within_.bytes_per_second());
   }
 
   double Seconds() const {
@@ -86,8 +86,8 @@ class Model {
     if (group_.hosts > 1) {
       transfer = std::max(transfer, (group_.ranks - on_host) * part / between_.bytes_per_second());
     }
-    const double step = group_.hosts > 1 ? NetworkLatency(kRing, kSimple)
-                                         : HostLatency(kRing, kSimple);
+    const double step =
+        group_.hosts > 1 ? NetworkLatency(kRing, kSimple) : HostLatency(kRing, kSimple);
     return kBaseLatency[kRing][kSimple] * kMicrosecond + step + transfer;
   }
 
@@ -157,8 +157,8 @@ class Model {
     return nccl_.generation() == Nccl::PASCAL || nccl_.generation() == Nccl::VOLTA;
   }
   double max_ll() const {
-    const double most = group_.hosts > 2    ? kMaxLLManyHosts
-                        : group_.hosts == 2 ? kMaxLLTwoHosts
+    const double most = group_.hosts > 2         ? kMaxLLManyHosts
+                        : group_.hosts == 2      ? kMaxLLTwoHosts
                         : is_older_than_ampere() ? kMaxLLVolta
                                                  : kMaxLL;
     return most * kGigabyte;

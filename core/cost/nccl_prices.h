@@ -11,11 +11,11 @@
 // with the protocols LL (half of the bytes are flags that say that the data are there), LL128 (a
 // sixteenth are; over NVLink only) and Simple (chunks with a flag each).
 //
-// The bandwidth of a ring is that of the link within a host, or the sum of the shares of the network
-// that the group's ranks of a host have, if that is less. An all-to-all is one message to each rank,
-// for which NCCL has no model: those within the host and those over the network run at the same
-// time. Left out are CollNet (InfiniBand switches that reduce), the limits of single channels, and
-// PAT (2.23; all-gathers and reduce-scatters with one rank on each host).
+// The bandwidth of a ring is that of the link within a host, or the sum of the shares of the
+// network that the group's ranks of a host have, if that is less. An all-to-all is one message to
+// each rank, for which NCCL has no model: those within the host and those over the network run at
+// the same time. Left out are CollNet (InfiniBand switches that reduce), the limits of single
+// channels, and PAT (2.23; all-gathers and reduce-scatters with one rank on each host).
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_COST_NCCL_PRICES_H_

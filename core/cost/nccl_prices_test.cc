@@ -18,8 +18,8 @@ Cluster A100() {
 
 double Seconds(Operation operation, int64_t bytes, const NcclGroup& group,
                const Cluster& cluster = A100()) {
-  const CollectiveCall call = {operation, DType::kU8,       Reduction::kSum, {},
-                               bytes,     bytes / group.ranks};
+  const CollectiveCall call = {operation, DType::kU8, Reduction::kSum,
+                               {},        bytes,      bytes / group.ranks};
   return NcclSeconds(call, group, cluster);
 }
 
@@ -48,8 +48,8 @@ TEST(NcclPricesTest, LargeCollectivesTakeTheBandwidthOfARing) {
 TEST(NcclPricesTest, SmallCollectivesTakeTheLatencyOfLL) {
   EXPECT_NEAR(Seconds(Operation::kAllGather, 8, kHost), 6.6e-6 + 7 * 0.6e-6, 1e-8);
   // A tree: 7 steps up and down within the host, log2 of the hosts between them.
-  EXPECT_NEAR(Seconds(Operation::kAllReduce, 64, kManyHosts),
-              6.8e-6 + 2 * (7 * 0.6e-6 + 6 * 5e-6), 1e-8);
+  EXPECT_NEAR(Seconds(Operation::kAllReduce, 64, kManyHosts), 6.8e-6 + 2 * (7 * 0.6e-6 + 6 * 5e-6),
+              1e-8);
   EXPECT_NEAR(Seconds(Operation::kAllReduce, 64, kHost), 6.6e-6 + 14 * 0.6e-6, 1e-8);
 }
 

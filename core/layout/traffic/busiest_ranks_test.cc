@@ -107,8 +107,8 @@ TEST(BusiestRanksTest, TheirNumberDoesNotGrowWithTheRanks) {
     for (int host = 0; host < hosts; ++host) host_of.insert(host_of.end(), 8, host);
     const GroupTraffic group({CollectiveBackend::kHierarchical, host_of});
     for (const Operation operation : {Operation::kAllReduce, Operation::kReduceScatter}) {
-      const CollectiveCall call = {
-          operation, DType::kBF16, Reduction::kSum, {}, 30000001, 30000001 / group.ranks() + 1};
+      const CollectiveCall call = {operation, DType::kBF16, Reduction::kSum,
+                                   {},        30000001,     30000001 / group.ranks() + 1};
       EXPECT_LE(group.BusiestRanks({call}).size(), 30u);
     }
   }

@@ -161,43 +161,58 @@ class TrafficSum {
     traffic_.steps = 1;
   }
 
-  // Adds a broadcast of each rank's part: messages to the other hosts on the root's rail, and
-  // within each host from the rail's rank. A root that is on no rail passes its part to the other
-  // ranks of its host, and the rank on the first rail sends it to the other hosts.
+  // Adds a broadcast of each rank's part. The parts before that of rank `shorter` are full, and
+  // those after it are empty.
   void AddBroadcasts() {
     traffic_.steps = int64_t{2} * placement_.size();
     if (call_.part == 0) return;
-    const int rails = placement_.rails;
-    for (int host = 0; host < hosts_; ++host) {
-      const std::vector<int>& ranks = placement_.hosts[host];
-      if (local_ < rails) {
-        AddBroadcasts(host, PartSize(call_.count, call_.part, ranks[local_]), 1, true);
-      }
-      if (local_ != 0) continue;
-      const auto off_rails = ranks.begin() + rails;
-      const auto shorter = std::lower_bound(off_rails, ranks.end(), call_.count / call_.part);
-      AddBroadcasts(host, call_.part, shorter - off_rails, host != host_);
-      if (shorter == ranks.end()) continue;  // else the parts of the ranks after it are empty
-      AddBroadcasts(host, PartSize(call_.count, call_.part, *shorter), 1, host != host_);
+    const int64_t shorter = call_.count / call_.part;
+    AddBroadcasts(0, shorter, call_.part);
+    if (call_.count % call_.part > 0) {
+      AddBroadcasts(shorter, shorter + 1, call_.count % call_.part);
     }
-    if (local_ >= rails) AddWithinHost(PartSize(call_.count, call_.part, rank_) * (locals_ - 1));
   }
 
-  // Adds `times` broadcasts from a host, of which this rank sends its share on its rail and, if
-  // `within`, to its host.
-  void AddBroadcasts(int root_host, int64_t count, int64_t times, bool within) {
+  // Adds broadcasts from the ranks in [begin, end): messages to the other hosts on the root's rail,
+  // and within each host from the rail's rank. A root that is on no rail passes its part to the
+  // other ranks of its host, and the rank on the first rail sends it to the other hosts.
+  void AddBroadcasts(int64_t begin, int64_t end, int64_t count) {
+    const int rails = placement_.rails;
+    // The roots on this rank's rail, and those on no rail for which it sends.
+    const auto on_rail = [&](int host) -> int64_t {
+      if (local_ >= rails) return 0;
+      const int root = placement_.hosts[host][local_];
+      return begin <= root && root < end ? 1 : 0;
+    };
+    const auto off_rails = [&](int host) -> int64_t {
+      if (local_ != 0) return 0;
+      const std::vector<int>& ranks = placement_.hosts[host];
+      const auto first = ranks.begin() + rails;
+      if (begin == 0 && ranks.back() < end) return ranks.end() - first;
+      return std::lower_bound(first, ranks.end(), end) -
+             std::lower_bound(first, ranks.end(), begin);
+    };
+    // In a broadcast from each host, a rank sends once for each other host.
+    const int64_t usual = on_rail(0) + off_rails(0);
+    int64_t within = -off_rails(host_), tree = usual * (hosts_ - 1);
+    for (int host = 0; host < hosts_; ++host) {
+      const int64_t roots = on_rail(host) + off_rails(host);
+      within += roots;
+      if (roots != usual) tree += (roots - usual) * TreeChildren(host);
+    }
+    if (local_ >= rails && begin <= rank_ && rank_ < end) ++within;
+    const int64_t eager = (on_rail(host_) + off_rails(host_)) * (hosts_ - 1);
     ForEachSize(count, ChunkElements(call_), [&](int64_t chunk, int64_t chunks) {
-      const int64_t all = times * chunks * chunk;
-      if (within) AddWithinHost(all * (locals_ - 1));
-      AddOverNetwork(all * RailBroadcasts(chunk, root_host), call_.dtype);
+      const bool is_small = chunk * SizeOf(call_.dtype) <= kEagerBytes;
+      AddWithinHost(chunks * chunk * within * (locals_ - 1));
+      AddOverNetwork(chunks * chunk * (is_small ? eager : tree), call_.dtype);
     });
   }
 
-  // Returns how many times this rank sends a chunk on its rail. Small chunks are sent from the root
-  // to all others, larger ones down a binomial tree.
-  int64_t RailBroadcasts(int64_t elements, int root) const {
+  // Returns to how many hosts this rank sends on its rail in a broadcast from `root`, which is down
+  // a binomial tree. Small chunks are sent from the root to all others.
+  int64_t TreeChildren(int root) const {
     const int own = (host_ - root + hosts_) % hosts_;
-    if (elements * SizeOf(call_.dtype) <= kEagerBytes) return own == 0 ? hosts_ - 1 : 0;
     int64_t children = 0;
     for (int bit = 1; own + bit < hosts_ && (own & bit) == 0; bit *= 2) ++children;
     return children;
