@@ -145,7 +145,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const absl::Span<const TensorType> operands = types;  // inputs, then outputs
     const OpCost cost = op.kind->Cost(
         {operands.first(op.inputs.size()), operands.subspan(op.inputs.size()), op.attributes});
-    const DType dtype = types.empty() ? DType::kF32 : types.front().dtype;
+    const DType dtype = DTypeOfRate(operands.first(op.inputs.size()));
     prices.add_seconds(op.kind->is_view() ? 0 : ComputationSeconds(cost, dtype, for_.cluster));
   }
   return prices;

@@ -19,7 +19,7 @@
 namespace tessera {
 namespace {
 
-constexpr absl::string_view kClusters[] = {"a100", "h100", "h200",     "b200",        "v100",
+constexpr absl::string_view kClusters[] = {"a100", "h100",     "h200",        "b200",        "v100",
                                            "p100", "cpu_host", "ethernet_1g", "ethernet_10g"};
 
 }  // namespace
@@ -34,10 +34,9 @@ absl::StatusOr<std::string> FindCluster(const std::string& cluster) {
   std::error_code error;
   if (!IsPlainName(cluster) || std::filesystem::exists(path, error)) return path;
   const std::vector<std::string> names(std::begin(kClusters), std::end(kClusters));
-  return absl::NotFoundError(absl::StrCat("there is no cluster ", Quote(cluster),
-                                          DidYouMean(cluster, names), "; Tessera has ",
-                                          absl::StrJoin(names, ", "),
-                                          ", and a cluster may be named by its file"));
+  return absl::NotFoundError(absl::StrCat(
+      "there is no cluster ", Quote(cluster), DidYouMean(cluster, names), "; Tessera has ",
+      absl::StrJoin(names, ", "), ", and a cluster may be named by its file"));
 }
 
 absl::StatusOr<Cluster> ReadNamedCluster(const std::string& cluster) {

@@ -59,14 +59,14 @@ TEST(FindClusterTest, EachValueHasItsSource) {
 }
 
 TEST(FindClusterTest, OthersAreFiles) {
-  const std::string path = testing::TempDir() + "/mine.textproto";
+  const std::string path = testing::TempDir() + "mine.textproto";
   std::ofstream(path) << "f32_flops_per_second: 1e12 memory_bytes_per_second: 1e11 "
                          "within_host { bytes_per_second: 1e10 }";
   EXPECT_EQ(*FindCluster(path), path);
   EXPECT_TRUE(ReadNamedCluster(path).ok());
   const absl::Status unknown = ReadNamedCluster("a10").status();
   EXPECT_TRUE(absl::IsNotFound(unknown));
-  EXPECT_THAT(unknown.message(), HasSubstr("there is no cluster \"a10\""));
+  EXPECT_THAT(unknown.message(), HasSubstr("there is no cluster 'a10'"));
   EXPECT_THAT(unknown.message(), HasSubstr("Tessera has a100, h100, h200"));
   EXPECT_THAT(ReadNamedCluster("./a100").status().message(), HasSubstr("cannot read the cluster"));
 }
