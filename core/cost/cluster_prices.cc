@@ -96,6 +96,17 @@ double ClusterPrices::Seconds(const CollectiveCall& call, const Mesh& mesh) cons
   return longest;
 }
 
+DType DTypeOfRate(absl::Span<const TensorType> inputs) {
+  DType dtype = DType::kF32;
+  int64_t most = -1;
+  for (const TensorType& input : inputs) {
+    if (NumElements(input.shape) <= most) continue;
+    most = NumElements(input.shape);
+    dtype = input.dtype;
+  }
+  return dtype;
+}
+
 double ShareOfPeak(double flops, const Cluster& cluster) {
   const auto& rates = cluster.product_rates();
   if (rates.empty()) return 1;

@@ -25,6 +25,7 @@
 #include "core/proto/cluster.pb.h"
 #include "core/sync/mutex.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/shape.h"
 
 namespace tessera {
 
@@ -58,10 +59,13 @@ class ClusterPrices final : public CollectivePrices {
   mutable std::map<uint32_t, std::vector<GroupTraffic>> groups_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Returns the dtype whose rate an instruction takes: that of its largest operand (f32 if it has
+// none).
+DType DTypeOfRate(absl::Span<const TensorType> inputs);
 // Returns the share of the peak that a product of so many FLOPs reaches (Cluster::product_rates).
 double ShareOfPeak(double flops, const Cluster& cluster);
 // Returns the seconds of an instruction that does not communicate: the longer of its FLOPs at its
-// share of the peak rate of its operands' dtype and its bytes at the rate of memory, plus
+// share of the peak rate of `dtype` and its bytes at the rate of memory, plus
 // seconds_per_instruction.
 double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster);
 

@@ -114,6 +114,15 @@ TEST(ClusterPricesTest, ComputationTakesItsFlopsOrItsBytes) {
   EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kF16, cluster), 2 + 1e-6);
 }
 
+// Regression: the gradient of the loss, whose first operand is a f32 for each token, was priced as
+// a product in f32.
+TEST(ClusterPricesTest, TheLargestOperandHasTheDTypeOfTheRate) {
+  EXPECT_EQ(DTypeOfRate({}), DType::kF32);
+  EXPECT_EQ(DTypeOfRate({{DType::kF32, {8}}, {DType::kBF16, {8, 4}}, {DType::kBF16, {16, 4}}}),
+            DType::kBF16);
+  EXPECT_EQ(DTypeOfRate({{DType::kBF16, {8, 4}}, {DType::kF32, {4}}}), DType::kBF16);
+}
+
 TEST(ClusterPricesTest, ProductsReachAShareOfThePeakByTheirSize) {
   Cluster cluster = MakeCluster(0);
   EXPECT_EQ(ShareOfPeak(1e9, cluster), 1);

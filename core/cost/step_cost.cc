@@ -214,10 +214,10 @@ void AddMemory(const Program& program, StepCost* cost) {
   }
 }
 
-// Returns the dtype of the operands of an instruction that computes.
-DType OperandDType(const Program& program, const Instruction& instruction) {
-  if (instruction.inputs.empty()) return DType::kF32;
-  return program.value(instruction.inputs[0]).type.dtype;
+// Returns the dtype whose rate an instruction takes that computes.
+DType DTypeOfRate(const Program& program, const Instruction& instruction) {
+  if (instruction.kernel == kNone) return DType::kF32;
+  return DTypeOfRate(program.kernels[instruction.kernel].request.inputs);
 }
 
 // Adds the seconds of the step, by category and collective. The Program's collectives get their
@@ -293,7 +293,7 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster, const Grou
         program.Communicates(instruction) ? collectives[instruction.collective]
         : HostCopyTo(program, instruction).has_value()
             ? HostCopySeconds(CopiedBytes(program, instruction), cluster)
-            : ComputationSeconds(instruction.cost, OperandDType(program, instruction), cluster));
+            : ComputationSeconds(instruction.cost, DTypeOfRate(program, instruction), cluster));
   }
   AddTimes(program, SimulateStep(program, seconds), &cost);
   return cost;
