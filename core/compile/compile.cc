@@ -10,6 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/layout/redistribution/choice_prices.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/plan/check.h"
 #include "core/plan/choices/pass_names.h"
@@ -171,7 +172,7 @@ class RunLowering {
   static absl::StatusOr<RunLowering> Create(CompletedRun run) {
     RunLowering lowering;
     ASSIGN_OR_RETURN(lowering.storage_, FlatStorage::Create(run.decisions, run.graphs, run.mesh));
-    lowering.finder_ = std::make_unique<RedistributionFinder>(run.mesh, &kPrices);
+    lowering.finder_ = std::make_unique<RedistributionFinder>(run.mesh, &ChoicePrices());
     lowering.run_ = std::move(run);
     return lowering;
   }
@@ -187,16 +188,10 @@ class RunLowering {
   }
 
  private:
-  // The prices by which redistributions are chosen: 5 us a step, 10 GB/s.
-  static constexpr double kSecondsPerStep = 5e-6, kSecondsPerByte = 1e-10;
-  static const RingPrices kPrices;
-
   CompletedRun run_;
   FlatStorage storage_;
   std::unique_ptr<RedistributionFinder> finder_;
 };
-
-const RingPrices RunLowering::kPrices(kSecondsPerStep, kSecondsPerByte);
 
 // Returns the kernels that the Programs use, sorted by request.
 KernelChoices ChoicesOf(const std::vector<Program>& programs, const KernelCatalogue& catalogue) {

@@ -48,6 +48,31 @@ void SetLink(double latency_seconds, double bytes_per_second, Link* link) {
   link->set_bytes_per_second(bytes_per_second);
 }
 
+absl::Status CheckProductRates(const Cluster& cluster) {
+  double before = 0;
+  for (const ProductRate& rate : cluster.product_rates()) {
+    if (!std::isfinite(rate.flops()) || rate.flops() <= before) {
+      return absl::InvalidArgumentError(absl::StrCat("product_rates.flops is ", rate.flops(),
+                                                     " after ", before, ", and has to ascend"));
+    }
+    if (!(rate.share_of_peak() > 0 && rate.share_of_peak() <= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("product_rates.share_of_peak is ",
+                                                     rate.share_of_peak(),
+                                                     ", and has to be above 0 and at most 1"));
+    }
+    before = rate.flops();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNccl(const Nccl& nccl) {
+  if (!Nccl::Generation_IsValid(nccl.generation())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "nccl.generation is ", static_cast<int>(nccl.generation()), ", which is not known"));
+  }
+  return CheckRate(nccl.nvls_bytes_per_second(), "nccl.nvls_bytes_per_second", false);
+}
+
 }  // namespace
 
 absl::Status CheckCluster(const Cluster& cluster) {
@@ -59,6 +84,8 @@ absl::Status CheckCluster(const Cluster& cluster) {
   RETURN_IF_ERROR(CheckRate(static_cast<double>(cluster.memory_bytes()), "memory_bytes", false));
   RETURN_IF_ERROR(CheckRate(cluster.seconds_per_instruction(), "seconds_per_instruction", false));
   RETURN_IF_ERROR(CheckRate(cluster.ranks_per_host(), "ranks_per_host", false));
+  RETURN_IF_ERROR(CheckProductRates(cluster));
+  RETURN_IF_ERROR(CheckNccl(cluster.nccl()));
   if (cluster.has_within_host() || cluster.ranks_per_host() != 1) {
     RETURN_IF_ERROR(CheckLink(cluster.within_host(), "within_host"));
   }
@@ -119,7 +146,7 @@ Cluster ClusterOfMachine(const std::string& name, const MachineRates& rates,
 
 GroupSite SiteOnCluster(const Cluster& cluster, int ranks) {
   GroupSite site;
-  site.backend = CollectiveBackend::kHierarchical;
+  site.backend = cluster.has_nccl() ? CollectiveBackend::kNccl : CollectiveBackend::kHierarchical;
   site.host_of.resize(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     site.host_of[rank] = cluster.ranks_per_host() == 0 ? 0 : rank / cluster.ranks_per_host();

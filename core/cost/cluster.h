@@ -35,7 +35,8 @@ absl::StatusOr<Cluster> ReadCluster(const std::string& path);
 Cluster ClusterOfMachine(const std::string& name, const MachineRates& rates,
                          CollectiveBackend backend = CollectiveBackend::kShm);
 
-// Returns the host of each rank of a job on the cluster: consecutive ranks share a host.
+// Returns the host of each rank of a job on the cluster: consecutive ranks share a host. The
+// backend is NCCL if the cluster has it, or else hierarchical.
 GroupSite SiteOnCluster(const Cluster& cluster, int ranks);
 
 }  // namespace tessera

@@ -1,11 +1,14 @@
 #include "core/cost/cluster_prices.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <set>
+#include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/cost/cluster.h"
+#include "core/cost/nccl_prices.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -23,36 +26,16 @@ std::vector<int> HostsOf(const std::vector<int>& ranks, const GroupSite& job) {
   return hosts;
 }
 
-// Returns the positions in a group whose traffic is priced (PricedGroup::positions). The sizes of
-// parts do not increase with the rank, so the first or the last rank sends the most, unless some
-// ranks send for others.
-std::vector<int> PositionsOf(const GroupSite& site) {
-  const int last = site.size() - 1;
-  const int hosts = *std::max_element(site.host_of.begin(), site.host_of.end()) + 1;
-  if (site.backend != CollectiveBackend::kHierarchical || hosts == 1 || hosts == site.size()) {
-    return {0, last};
-  }
-  std::vector<int> positions;
-  for (int position = 0; position <= last; ++position) positions.push_back(position);
-  return positions;
-}
-
-// Returns one group of each kind along a set of axes, bit i of which stands for axis i. Groups
-// whose ranks lie on hosts in the same way are of one kind, and have the same prices.
-std::vector<PricedGroup> KindsOfGroups(const Mesh& mesh, size_t set, const GroupSite& job) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if ((set >> axis & 1) != 0) axes.push_back(axis);
-  }
-  std::vector<PricedGroup> kinds;
+// Returns one group of each kind along these axes. Groups whose ranks lie on hosts in the same way
+// are of one kind, and have the same prices.
+std::vector<GroupTraffic> KindsOfGroups(const Mesh& mesh, absl::Span<const int> axes,
+                                        const GroupSite& job) {
+  std::vector<GroupTraffic> kinds;
   std::set<std::vector<int>> seen;
   for (const std::vector<int>& ranks : mesh.GroupsAlong(axes)) {
-    if (ranks.size() == 1) continue;
-    GroupSite site = {job.backend, HostsOf(ranks, job)};
-    if (!seen.insert(site.host_of).second) continue;
-    std::vector<int> positions = PositionsOf(site);
-    const bool on_one_host = absl::c_all_of(site.host_of, [](int host) { return host == 0; });
-    kinds.push_back({std::move(site), on_one_host, std::move(positions)});
+    if (ranks.size() == 1) break;  // as all others have
+    std::vector<int> hosts = HostsOf(ranks, job);
+    if (seen.insert(hosts).second) kinds.emplace_back(GroupSite{job.backend, std::move(hosts)});
   }
   return kinds;
 }
@@ -61,43 +44,80 @@ std::vector<PricedGroup> KindsOfGroups(const Mesh& mesh, size_t set, const Group
 
 ClusterPrices::ClusterPrices(const Cluster& cluster, const Mesh& mesh, const GroupSite& job)
     : mesh_(mesh),
+      job_(job),
+      cluster_(cluster),
       within_host_(cluster.has_within_host() ? cluster.within_host() : cluster.between_hosts()),
       between_hosts_(cluster.has_between_hosts() ? cluster.between_hosts()
                                                  : cluster.within_host()) {
   TESSERA_CHECK(job.size() == mesh.size())
       << job.size() << " ranks for {" << mesh.ToString() << "}";
-  const size_t sets = size_t{1} << mesh.num_axes();
-  for (size_t set = 0; set < sets; ++set) groups_.push_back(KindsOfGroups(mesh, set, job));
 }
 
 ClusterPrices::ClusterPrices(const Cluster& cluster, const Mesh& mesh)
     : ClusterPrices(cluster, mesh, SiteOnCluster(cluster, mesh.size())) {}
 
-const std::vector<PricedGroup>& ClusterPrices::GroupsAlong(absl::Span<const int> axes) const {
-  size_t set = 0;
-  for (const int axis : axes) set |= size_t{1} << axis;
-  return groups_[set];
+const std::vector<GroupTraffic>& ClusterPrices::GroupsAlong(absl::Span<const int> axes) const {
+  uint32_t set = 0;
+  for (const int axis : axes) set |= uint32_t{1} << axis;
+  const MutexLock lock(&mutex_);
+  const auto [it, is_new] = groups_.try_emplace(set);
+  if (is_new) it->second = KindsOfGroups(mesh_, axes, job_);
+  return it->second;
 }
 
-double ClusterPrices::Seconds(const CollectiveTraffic& traffic, const PricedGroup& group) const {
-  const int64_t between = group.on_one_host ? 0 : traffic.bytes_network;
+double ClusterPrices::Seconds(const CollectiveTraffic& traffic, const GroupTraffic& group) const {
+  const bool on_one_host = group.hosts() == 1;
+  const int64_t between = on_one_host ? 0 : traffic.bytes_network;
   const int64_t within = traffic.bytes_sent - between;
-  const double latency = (group.on_one_host ? within_host_ : between_hosts_).latency_seconds();
+  const double latency = (on_one_host ? within_host_ : between_hosts_).latency_seconds();
   double seconds = static_cast<double>(traffic.steps) * latency;
   if (within > 0) seconds += static_cast<double>(within) / within_host_.bytes_per_second();
   if (between > 0) seconds += static_cast<double>(between) / between_hosts_.bytes_per_second();
   return seconds;
 }
 
+double ClusterPrices::Seconds(const CollectiveCall& call, const GroupTraffic& group) const {
+  if (group.site().backend == CollectiveBackend::kNccl) {
+    return NcclSeconds(call, {group.ranks(), group.hosts(), group.LeastRanksOfHost()}, cluster_);
+  }
+  double longest = 0;
+  for (const int rank : group.BusiestRanks({call})) {
+    longest = std::max(longest, Seconds(group.Of(call, rank), group));
+  }
+  return longest;
+}
+
 double ClusterPrices::Seconds(const CollectiveCall& call, const Mesh& mesh) const {
   TESSERA_CHECK(mesh == mesh_) << "{" << mesh.ToString() << "} and {" << mesh_.ToString() << "}";
   double longest = 0;
-  for (const PricedGroup& group : GroupsAlong(call.axes)) {
-    for (const int position : group.positions) {
-      longest = std::max(longest, Seconds(TrafficOf(call, group.site, position), group));
-    }
+  for (const GroupTraffic& group : GroupsAlong(call.axes)) {
+    longest = std::max(longest, Seconds(call, group));
   }
   return longest;
+}
+
+DType DTypeOfRate(absl::Span<const TensorType> inputs) {
+  DType dtype = DType::kF32;
+  int64_t most = -1;
+  for (const TensorType& input : inputs) {
+    if (NumElements(input.shape) <= most) continue;
+    most = NumElements(input.shape);
+    dtype = input.dtype;
+  }
+  return dtype;
+}
+
+double ShareOfPeak(double flops, const Cluster& cluster) {
+  const auto& rates = cluster.product_rates();
+  if (rates.empty()) return 1;
+  const auto next =
+      std::lower_bound(rates.begin(), rates.end(), flops,
+                       [](const ProductRate& rate, double value) { return rate.flops() < value; });
+  if (next == rates.begin()) return next->share_of_peak();
+  const ProductRate& before = *std::prev(next);
+  if (next == rates.end()) return before.share_of_peak();
+  const double weight = std::log(flops / before.flops()) / std::log(next->flops() / before.flops());
+  return before.share_of_peak() + weight * (next->share_of_peak() - before.share_of_peak());
 }
 
 double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster) {
@@ -107,6 +127,7 @@ double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluste
   } else if (dtype == DType::kF16 && cluster.f16_flops_per_second() > 0) {
     rate = cluster.f16_flops_per_second();
   }
+  rate *= ShareOfPeak(cost.flops, cluster);
   return std::max(cost.flops / rate, cost.bytes / cluster.memory_bytes_per_second()) +
          cluster.seconds_per_instruction();
 }

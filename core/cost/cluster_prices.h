@@ -5,10 +5,11 @@
 //   seconds = steps * latency + bytes within the host / rate within it
 //                             + bytes over the network / rate between hosts
 //
-// TrafficOf gives the steps and bytes. The latency is the one between hosts if the group is on
+// GroupTraffic gives the steps and bytes. The latency is the one between hosts if the group is on
 // several hosts. Over TCP on one host, bytes take the link within the host. Tests compare these
 // formulas with the counters of the real backends, which need fewer steps than a ring (RingPrices).
-// The price is that of the slowest rank.
+// The price is that of the slowest rank. Collectives of NCCL have its own model
+// (core/cost/nccl_prices.h).
 #ifndef TESSERA_CORE_COST_CLUSTER_PRICES_H_
 #define TESSERA_CORE_COST_CLUSTER_PRICES_H_
 
@@ -16,24 +17,19 @@
 #include <map>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
 #include "core/graph/operator.h"
 #include "core/layout/traffic/collective_call.h"
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/proto/cluster.pb.h"
+#include "core/sync/mutex.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/shape.h"
 
 namespace tessera {
 
-// A group of ranks along axes of a mesh. `positions` are some of its ranks' positions: in every
-// collective, one of these ranks sends the most bytes.
-struct PricedGroup {
-  GroupSite site;
-  bool on_one_host = false;
-  std::vector<int> positions;
-};
-
-// Thread safety: immutable after construction.
+// Thread safety: any number of threads may call const methods.
 class ClusterPrices final : public CollectivePrices {
  public:
   // `job` gives the host of each rank of the mesh.
@@ -43,21 +39,34 @@ class ClusterPrices final : public CollectivePrices {
 
   // Returns the seconds of the slowest rank. `mesh` must equal the constructor's.
   double Seconds(const CollectiveCall& call, const Mesh& mesh) const override;
+  // Returns the seconds of the slowest rank of one group.
+  double Seconds(const CollectiveCall& call, const GroupTraffic& group) const;
   // Returns the seconds that one rank's traffic in a group takes.
-  double Seconds(const CollectiveTraffic& traffic, const PricedGroup& group) const;
+  double Seconds(const CollectiveTraffic& traffic, const GroupTraffic& group) const;
 
   // Returns one group of each kind along these axes: groups whose ranks are distributed over hosts
-  // in the same way cost the same. The list is empty if the groups have one rank.
-  const std::vector<PricedGroup>& GroupsAlong(absl::Span<const int> axes) const;
+  // in the same way cost the same. The list is empty if the groups have one rank. It is valid as
+  // long as this object.
+  const std::vector<GroupTraffic>& GroupsAlong(absl::Span<const int> axes) const;
 
  private:
   const Mesh mesh_;
+  const GroupSite job_;
+  const Cluster cluster_;
   const Link within_host_, between_hosts_;
-  std::vector<std::vector<PricedGroup>> groups_;  // by set of axes, axis i as bit i
+  mutable Mutex mutex_;
+  // By set of axes, axis i as bit i: those that were asked for. Its values stay where they are.
+  mutable std::map<uint32_t, std::vector<GroupTraffic>> groups_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Returns the seconds of an instruction that does not communicate: the longer of its FLOPs at the
-// rate of its operands' dtype and its bytes at the rate of memory, plus seconds_per_instruction.
+// Returns the dtype whose rate an instruction takes: that of its largest operand (f32 if it has
+// none).
+DType DTypeOfRate(absl::Span<const TensorType> inputs);
+// Returns the share of the peak that a product of so many FLOPs reaches (Cluster::product_rates).
+double ShareOfPeak(double flops, const Cluster& cluster);
+// Returns the seconds of an instruction that does not communicate: the longer of its FLOPs at its
+// share of the peak rate of `dtype` and its bytes at the rate of memory, plus
+// seconds_per_instruction.
 double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster);
 
 }  // namespace tessera

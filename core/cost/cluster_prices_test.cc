@@ -74,8 +74,8 @@ TEST(ClusterPricesTest, HostsMayBeOthersThanTheClusters) {
   const GroupSite job = {CollectiveBackend::kHierarchical, {7, 3, 7, 3}};
   const ClusterPrices prices(MakeCluster(0), mesh, job);
   ASSERT_EQ(prices.GroupsAlong({0}).size(), 1u);
-  EXPECT_THAT(prices.GroupsAlong({0})[0].site.host_of, ElementsAre(0, 0));
-  EXPECT_THAT(prices.GroupsAlong({1})[0].site.host_of, ElementsAre(0, 1));
+  EXPECT_THAT(prices.GroupsAlong({0})[0].site().host_of, ElementsAre(0, 0));
+  EXPECT_THAT(prices.GroupsAlong({1})[0].site().host_of, ElementsAre(0, 1));
   EXPECT_LT(prices.Seconds(AllGather({0}, 20, 10), mesh), kBetweenLatency);
   EXPECT_GT(prices.Seconds(AllGather({1}, 20, 10), mesh), kBetweenLatency);
 }
@@ -112,6 +112,44 @@ TEST(ClusterPricesTest, ComputationTakesItsFlopsOrItsBytes) {
   EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kBF16, cluster), 0.5 + 1e-6);
   // The cluster has no rate of f16 of its own.
   EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kF16, cluster), 2 + 1e-6);
+}
+
+// Regression: the gradient of the loss, whose first operand is a f32 for each token, was priced as
+// a product in f32.
+TEST(ClusterPricesTest, TheLargestOperandHasTheDTypeOfTheRate) {
+  EXPECT_EQ(DTypeOfRate({}), DType::kF32);
+  EXPECT_EQ(DTypeOfRate({{DType::kF32, {8}}, {DType::kBF16, {8, 4}}, {DType::kBF16, {16, 4}}}),
+            DType::kBF16);
+  EXPECT_EQ(DTypeOfRate({{DType::kBF16, {8, 4}}, {DType::kF32, {4}}}), DType::kBF16);
+}
+
+TEST(ClusterPricesTest, ProductsReachAShareOfThePeakByTheirSize) {
+  Cluster cluster = MakeCluster(0);
+  EXPECT_EQ(ShareOfPeak(1e9, cluster), 1);
+  const double shares[][2] = {{1e9, 0.25}, {1e11, 0.75}};
+  for (const auto& [flops, share] : shares) {
+    ProductRate& rate = *cluster.add_product_rates();
+    rate.set_flops(flops);
+    rate.set_share_of_peak(share);
+  }
+  EXPECT_EQ(ShareOfPeak(0, cluster), 0.25);
+  EXPECT_EQ(ShareOfPeak(1e9, cluster), 0.25);
+  EXPECT_DOUBLE_EQ(ShareOfPeak(1e10, cluster), 0.5);
+  EXPECT_EQ(ShareOfPeak(1e11, cluster), 0.75);
+  EXPECT_EQ(ShareOfPeak(1e13, cluster), 0.75);
+  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 1e10}, DType::kF32, cluster), 2 + 1e-6);
+}
+
+TEST(ClusterPricesTest, TheNetworkMattersOverNccl) {
+  const Mesh mesh = MakeMesh(2, 4);
+  Cluster cluster = MakeCluster(4);
+  cluster.mutable_nccl();
+  const CollectiveCall large = AllGather({0, 1}, 8000000, 1000000);
+  const double seconds = ClusterPrices(cluster, mesh).Seconds(large, mesh);
+  // A ring: 7/8 of 32 MB over the network of the four ranks of a host.
+  EXPECT_NEAR(seconds, 28e6 / (4 * kBetweenBytes), 0.01 * seconds);
+  cluster.mutable_between_hosts()->set_bytes_per_second(kBetweenBytes / 2);
+  EXPECT_GT(ClusterPrices(cluster, mesh).Seconds(large, mesh), 1.9 * seconds);
 }
 
 }  // namespace

@@ -73,6 +73,24 @@ TEST(ClusterTest, ErrorsAreOneLineThatNamesTheField) {
   }
 }
 
+TEST(ClusterTest, ErrorsOfProductRatesAndNccl) {
+  EXPECT_EQ(With("product_rates { flops: 1e9 share_of_peak: 0.5 }"
+                 "product_rates { flops: 1e12 share_of_peak: 1 } nccl {}"),
+            "");
+  EXPECT_EQ(With("product_rates { flops: 1e9 share_of_peak: 0.5 }"
+                 "product_rates { flops: 1e9 share_of_peak: 0.6 }"),
+            "product_rates.flops is 1e+09 after 1e+09, and has to ascend");
+  EXPECT_EQ(With("product_rates { share_of_peak: 0.5 }"),
+            "product_rates.flops is 0 after 0, and has to ascend");
+  EXPECT_EQ(With("product_rates { flops: 1e9 share_of_peak: 1.5 }"),
+            "product_rates.share_of_peak is 1.5, and has to be above 0 and at most 1");
+  EXPECT_EQ(With("product_rates { flops: 1e9 }"),
+            "product_rates.share_of_peak is 0, and has to be above 0 and at most 1");
+  EXPECT_EQ(With("nccl { nvls_bytes_per_second: -1 }"),
+            "nccl.nvls_bytes_per_second is -1, and has to be 0 or more");
+  EXPECT_EQ(With("nccl { generation: 9 }"), "nccl.generation is 9, which is not known");
+}
+
 TEST(ClusterTest, OnlyLinksThatExistAreRequired) {
   const std::string rates = "f32_flops_per_second: 1 memory_bytes_per_second: 1 ";
   const std::string link = "{ latency_seconds: 1 bytes_per_second: 1 }";
@@ -114,6 +132,9 @@ TEST(ClusterTest, ConsecutiveRanksShareAHost) {
   EXPECT_THAT(SiteOnCluster(cluster, 3).host_of, ElementsAre(0, 0, 0));
   cluster.set_ranks_per_host(2);
   EXPECT_THAT(SiteOnCluster(cluster, 5).host_of, ElementsAre(0, 0, 1, 1, 2));
+  EXPECT_EQ(SiteOnCluster(cluster, 5).backend, CollectiveBackend::kHierarchical);
+  cluster.mutable_nccl();
+  EXPECT_EQ(SiteOnCluster(cluster, 5).backend, CollectiveBackend::kNccl);
 }
 
 }  // namespace

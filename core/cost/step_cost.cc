@@ -90,47 +90,71 @@ CollectiveTraffic MessageTraffic(const CollectiveRequest& request, const GroupSi
   return traffic;
 }
 
-// Returns the traffic of one rank of a group in a request of any operation.
-CollectiveTraffic RequestTraffic(const CollectiveRequest& request, const GroupSite& site,
-                                 int position) {
+bool IsMessage(const CollectiveRequest& request) {
   switch (request.operation) {
     case Operation::kAllReduce:
     case Operation::kReduceScatter:
     case Operation::kAllGather:
     case Operation::kAllToAll:
-      break;
+      return false;
     default:
-      return MessageTraffic(request, site, position);
+      return true;
   }
+}
+
+// Returns the call of a request that is no message, in a group of `ranks`.
+CollectiveCall CallOf(const CollectiveRequest& request, int ranks) {
   CollectiveCall call;
   call.operation = request.operation;
   call.dtype = request.dtype;
   call.reduction = request.reduction;
   call.count = request.elements;
-  call.part = request.elements / site.size();
-  return TrafficOf(call, site, position);
+  call.part = request.elements / ranks;
+  return call;
 }
 
-// The bytes that ranks send in collectives of one operation along the same axes.
-class SentBytes {
- public:
-  explicit SentBytes(const std::vector<PricedGroup>& groups) {
-    for (const PricedGroup& group : groups) sent_.emplace_back(group.positions.size(), 0);
+// Returns the seconds of a message for the slowest rank of a group.
+double MessageSeconds(const CollectiveRequest& request, const GroupTraffic& group,
+                      const ClusterPrices& prices) {
+  double longest = 0;
+  for (int position = 0; position < group.ranks(); ++position) {
+    const CollectiveTraffic traffic = MessageTraffic(request, group.site(), position);
+    longest = std::max(longest, prices.Seconds(traffic, group));
   }
-  // Returns the bytes of the rank at a position (an index in PricedGroup::positions) of a group.
-  int64_t& At(size_t group, size_t position) { return sent_[group][position]; }
-  // Returns the bytes of the rank that sends the most.
-  int64_t MaxOfRanks() const {
-    int64_t most = 0;
-    for (const std::vector<int64_t>& group : sent_) {
-      most = std::max(most, *std::max_element(group.begin(), group.end()));
-    }
-    return most;
-  }
+  return longest;
+}
 
- private:
-  std::vector<std::vector<int64_t>> sent_;
+// A request that is made `times` times in a step.
+struct RepeatedRequest {
+  const CollectiveRequest* request = nullptr;
+  int64_t times = 0;
 };
+
+// Returns the bytes that the rank of a group sends that sends the most in all of these requests,
+// which are of one operation.
+int64_t MostBytesSent(const std::vector<RepeatedRequest>& requests, const GroupTraffic& group) {
+  const bool messages = IsMessage(*requests[0].request);
+  std::vector<CollectiveCall> calls;
+  if (!messages) {
+    for (const RepeatedRequest& each : requests) {
+      calls.push_back(CallOf(*each.request, group.ranks()));
+    }
+  }
+  // A message's sender is the first rank, or all are.
+  const std::vector<int> busiest = messages ? std::vector<int>{0} : group.BusiestRanks(calls);
+  int64_t most = 0;
+  for (const int rank : busiest) {
+    int64_t sent = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const CollectiveTraffic traffic =
+          messages ? MessageTraffic(*requests[i].request, group.site(), rank)
+                   : group.Of(calls[i], rank);
+      sent += requests[i].times * traffic.bytes_sent;
+    }
+    most = std::max(most, sent);
+  }
+  return most;
+}
 
 // Returns the axes of a request that the mesh has.
 std::vector<int> AxesOf(const CollectiveRequest& request, const Mesh& mesh) {
@@ -149,25 +173,28 @@ Table<CollectiveId, double> AddCollectives(const Program& program, const Cluster
     if (program.Communicates(instruction)) ++calls[instruction.collective];
   }
   Table<CollectiveId, double> seconds(calls.size(), 0);
-  std::vector<SentBytes> sent;  // by entry
+  std::vector<std::vector<RepeatedRequest>> entries;
   for (const CollectiveId i : calls.ids()) {
     if (calls[i] == 0) continue;
     const CollectiveRequest& request = program.collectives[i];
-    const std::vector<PricedGroup>& groups = prices.GroupsAlong(AxesOf(request, program.mesh));
     const auto entry = static_cast<size_t>(
         FindOrAddCollective(CollectiveOperationName(request.operation), request.mesh_axes, cost));
-    if (entry == sent.size()) sent.emplace_back(groups);
-    for (size_t g = 0; g < groups.size(); ++g) {
-      for (size_t p = 0; p < groups[g].positions.size(); ++p) {
-        const CollectiveTraffic traffic =
-            RequestTraffic(request, groups[g].site, groups[g].positions[p]);
-        sent[entry].At(g, p) += calls[i] * traffic.bytes_sent;
-        seconds[i] = std::max(seconds[i], prices.Seconds(traffic, groups[g]));
-      }
+    if (entry == entries.size()) entries.emplace_back();
+    entries[entry].push_back({&request, calls[i]});
+    for (const GroupTraffic& group : prices.GroupsAlong(AxesOf(request, program.mesh))) {
+      const double of_group = IsMessage(request)
+                                  ? MessageSeconds(request, group, prices)
+                                  : prices.Seconds(CallOf(request, group.ranks()), group);
+      seconds[i] = std::max(seconds[i], of_group);
     }
   }
-  for (size_t entry = 0; entry < sent.size(); ++entry) {
-    cost->mutable_collectives(static_cast<int>(entry))->set_bytes(sent[entry].MaxOfRanks());
+  for (size_t entry = 0; entry < entries.size(); ++entry) {
+    const std::vector<int> axes = AxesOf(*entries[entry][0].request, program.mesh);
+    int64_t most = 0;
+    for (const GroupTraffic& group : prices.GroupsAlong(axes)) {
+      most = std::max(most, MostBytesSent(entries[entry], group));
+    }
+    cost->mutable_collectives(static_cast<int>(entry))->set_bytes(most);
   }
   return seconds;
 }
@@ -188,6 +215,12 @@ void AddMemory(const Program& program, StepCost* cost) {
   }
 }
 
+// Returns the dtype whose rate an instruction takes that computes.
+DType DTypeOfRate(const Program& program, const Instruction& instruction) {
+  if (instruction.kernel == kNone) return DType::kF32;
+  return DTypeOfRate(program.kernels[instruction.kernel].request.inputs);
+}
+
 // Prices the computing instructions of a Program for one rank.
 class InstructionPrices {
  public:
@@ -204,7 +237,7 @@ class InstructionPrices {
     if (HostCopyTo(program_, instruction).has_value()) {
       return {HostCopySeconds(CopiedBytes(program_, instruction), cluster_)};
     }
-    const DType dtype = OperandDType(program_, instruction);
+    const DType dtype = DTypeOfRate(program_, instruction);
     if (measured_ == nullptr || instruction.kernel == kNone) {
       return {ComputationSeconds(instruction.cost, dtype, cluster_)};
     }

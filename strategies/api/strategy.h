@@ -113,7 +113,7 @@ struct TesseraHost {
   TesseraService price_operators;
   /* PriceCollectives -> Prices. */
   TesseraService price_collectives;
-  /* PriceRedistributions -> Prices: the cheapest ways between layouts. */
+  /* PriceRedistributions -> Prices: of the collectives that lowering chooses. */
   TesseraService price_redistributions;
   /* A Plan in protobuf's text form -> Plan. */
   TesseraService read_plan;

@@ -16,6 +16,7 @@
 #include "core/graph/graph_proto.h"
 #include "core/layout/layout_proto.h"
 #include "core/layout/layout_text.h"
+#include "core/layout/redistribution/choice_prices.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/plan/check.h"
 #include "core/plan/choices/pass_names.h"
@@ -144,7 +145,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const absl::Span<const TensorType> operands = types;  // inputs, then outputs
     const OpCost cost = op.kind->Cost(
         {operands.first(op.inputs.size()), operands.subspan(op.inputs.size()), op.attributes});
-    const DType dtype = types.empty() ? DType::kF32 : types.front().dtype;
+    const DType dtype = DTypeOfRate(operands.first(op.inputs.size()));
     prices.add_seconds(op.kind->is_view() ? 0 : ComputationSeconds(cost, dtype, for_.cluster));
   }
   return prices;
@@ -182,14 +183,20 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceRedistributions& request) const {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
   const ClusterPrices of_cluster(for_.cluster, mesh, for_.site);
-  RedistributionFinder finder(mesh, &of_cluster);
+  RedistributionFinder finder(mesh, &ChoicePrices());  // as lowering does
   strategy::Prices prices;
   for (const strategy::PriceRedistributions::Change& change : request.changes()) {
     ASSIGN_OR_RETURN(const TensorType type, FromProto(change.type()));
     ASSIGN_OR_RETURN(const MeshLayout from, ParseMeshLayout(change.from(), mesh));
     ASSIGN_OR_RETURN(const MeshLayout to, ParseMeshLayout(change.to(), mesh));
     ASSIGN_OR_RETURN(const Redistribution* const found, finder.Find(from, to, type));
-    prices.add_seconds(found->seconds);
+    double seconds = 0;
+    for (const RedistributionStep& step : found->steps) {
+      for (const CollectiveCall& call : CollectivesOf(step, type, mesh)) {
+        seconds += of_cluster.Seconds(call, mesh);
+      }
+    }
+    prices.add_seconds(seconds);
   }
   return prices;
 }

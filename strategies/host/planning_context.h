@@ -52,7 +52,8 @@ class PlanningContext {
   strategy::RunGraphs Graphs() const;
   absl::StatusOr<strategy::OperatorDescriptions> Describe(
       const strategy::DescribeOperators& request) const;
-  // Returns times in seconds, from the prices of the cluster.
+  // Returns times in seconds, from the prices of the cluster. Those of a redistribution are of the
+  // collectives that lowering chooses.
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceOperators& request) const;
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceCollectives& request) const;
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceRedistributions& request) const;

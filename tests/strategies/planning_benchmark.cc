@@ -1,8 +1,9 @@
 // Times planning: a strategy's Plan with its estimate, and one more candidate in an open planning
 // context, which is the cost per candidate of a search, also where a kernel has been chosen for
 // each request that several can run. (It is drawn at random. Each instruction of one that needs a
-// workspace adds a buffer to the memory plan, up to a sixth of the time of the 175B run.) Seconds
-// are processor time, so that other load does not count.
+// workspace adds a buffer to the memory plan, up to a sixth of the time of the 175B run.) Pricing
+// alone, of a lowered Plan, grows with the number of ranks. Seconds are processor time, so that
+// other load does not count.
 //
 //   ./bazelw run -c opt //tests/strategies:planning_benchmark
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,6 +61,21 @@ double MedianOf(std::vector<double> seconds) {
   return seconds[kRounds / 2];
 }
 
+// Returns the median time in which a context prices and simulates a compiled run.
+double PricingSeconds(const PlanningContext& context, const CompiledRun& run) {
+  std::vector<double> seconds;
+  for (int round = 0; round < kRounds; ++round) {
+    absl::Status status;
+    seconds.push_back(SecondsOf(
+        [&] {
+          context.Estimate(run);
+          return absl::OkStatus();
+        },
+        &status));
+  }
+  return MedianOf(std::move(seconds));
+}
+
 struct Sizes {
   const char* name;
   const char* model;
@@ -77,7 +94,8 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy) {
   config.mutable_optimizer()->set_kind("adamw");
   ASSIGN_OR_RETURN(const std::vector<Graph> graphs, RecordRun(*model, config, RunGraphs::kAll));
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
-  const Cluster cluster = ClusterOfMachine("benchmark", MachineRates());
+  Cluster cluster = ClusterOfMachine("benchmark", MachineRates());
+  cluster.set_ranks_per_host(8);
   PlanningFor planning_for{backend.get(), sizes.ranks, cluster,
                            SiteOnCluster(cluster, sizes.ranks)};
   const auto context = std::make_shared<const PlanningContext>(graphs, planning_for);
@@ -89,13 +107,13 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy) {
   request.set_micro_batches(1);
   SetOptions(options, request);
   strategy::LowerPlans candidate;
+  CompiledRun compiled;
   absl::Status status;
   const double planning = SecondsOf(
       [&]() -> absl::Status {
         ASSIGN_OR_RETURN(const StrategyPlan made, PlanWith(plugin, request, context, {}));
         *candidate.add_plans() = made.plan;
-        ASSIGN_OR_RETURN(const CompiledRun compiled,
-                         CompileRun(graphs, made.plan, *backend, sizes.ranks));
+        ASSIGN_OR_RETURN(compiled, CompileRun(graphs, made.plan, *backend, sizes.ranks));
         *planning_for.settings.mutable_kernels() =
             DrawKernels(compiled.programs, *backend, /*seed=*/1);
         return EstimateWith(plugin, request, compiled, context, {}).status();
@@ -108,8 +126,9 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy) {
     ASSIGN_OR_RETURN(by_rule[round], LoweringSeconds(*context, candidate));
     ASSIGN_OR_RETURN(chosen[round], LoweringSeconds(with_kernels, candidate));
   }
-  absl::PrintF("%-12s %-8s %6d %12.2f s %12.1f ms %15.1f ms\n", sizes.name, strategy, sizes.ranks,
-               planning, 1e3 * MedianOf(by_rule), 1e3 * MedianOf(chosen));
+  absl::PrintF("%-12s %-8s %6d %12.2f s %12.1f ms %15.1f ms %13.1f ms\n", sizes.name, strategy,
+               sizes.ranks, planning, 1e3 * MedianOf(by_rule), 1e3 * MedianOf(chosen),
+               1e3 * PricingSeconds(*context, compiled));
   return absl::OkStatus();
 }
 
@@ -118,12 +137,15 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy) {
 
 int main() {
   std::printf(
-      "model        strategy  ranks  plan and estimate  one more candidate  with kernels chosen\n");
+      "model        strategy  ranks  plan and estimate  one more candidate  with kernels chosen  "
+      "pricing alone\n");
   const tessera::Sizes all[] = {
       {"GPT-2 124M", "layers: 12 channels: 768 heads: 12 vocabulary: 50257 context: 1024", 32, 1024,
        8},
       {"GPT-3 175B", "layers: 96 channels: 12288 heads: 96 vocabulary: 50257 context: 2048", 64,
-       2048, 64}};
+       2048, 64},
+      {"GPT-3 175B", "layers: 96 channels: 12288 heads: 96 vocabulary: 50257 context: 2048", 16384,
+       2048, 16384}};
   for (const tessera::Sizes& sizes : all) {
     for (const char* strategy : {"ddp", "fsdp"}) {
       const absl::Status status = tessera::Run(sizes, strategy);

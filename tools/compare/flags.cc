@@ -74,7 +74,7 @@ constexpr char kNotes[] =
 const std::vector<FlagGroup>& CompareFlags() {
   static const auto* const groups = [] {
     std::vector<FlagEntry> ranks = {
-        {"nproc", "N", {"nproc_per_node", "np"}}, {"grace", "X"}, {"cluster", "FILE"}};
+        {"nproc", "N", {"nproc_per_node", "np"}}, {"grace", "X"}, {"cluster", "NAME"}};
     for (FlagEntry& flag : WorldFlags()) ranks.push_back(std::move(flag));
     return new std::vector<FlagGroup>{{"Comparison",
                                        {{"strategies", "ENTRY,..."},

@@ -15,6 +15,7 @@ def tessera_train(name, srcs, model, **kwargs):
         name = name,
         srcs = srcs,
         data = [
+            "//docs:clusters",
             "//strategies:plugins",
             "//third_party/bible_kjv:text",
         ],

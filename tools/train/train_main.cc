@@ -44,6 +44,7 @@
 #include "tools/train/report/report.h"
 #include "tools/train/sample.h"
 #include "tools/train/setup/configure.h"
+#include "tools/train/setup/find_cluster.h"
 #include "tools/train/setup/machine_rates.h"
 #include "tools/train/setup/memory_checks.h"
 #include "tools/train/setup/open_folder.h"
@@ -261,7 +262,7 @@ absl::StatusOr<int> EvaluateOrSample(Mode mode, const ConfiguredRun& configured,
 
 // Returns where the rates come from with which --plan_only prices a run.
 std::string OriginOfRates(const CommandLine& line) {
-  if (!line.cluster.empty()) return UserPath(line.cluster);
+  if (!line.cluster.empty()) return FindCluster(line.cluster).value_or(line.cluster);
   const std::string kept = BestRatesPath();
   return kept.empty() ? "measured now" : absl::StrCat("the best of this machine so far, ", kept);
 }
@@ -277,7 +278,12 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
   ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareRun(line, configured, &notes));
   const CompiledRun& compiled = prepared.compiled;
   PrintNotes(notes);
-  PrintText(PlanReport(definition.name, configured.config, compiled, size, AvailableMemory()));
+  const Cluster& described = configured.priced.cluster;
+  PrintText(line.cluster.empty()
+                ? PlanReport(definition.name, configured.config, compiled, size, AvailableMemory())
+                : PlanReport(definition.name, configured.config, compiled, size,
+                             described.memory_bytes(),
+                             absl::StrCat("a device of ", described.name())));
   if (line.mode == Mode::kTrain) {
     const auto& [cluster, site] = configured.priced;
     PrintText(absl::StrCat("\n", CostReport(prepared, cluster.name(), size),

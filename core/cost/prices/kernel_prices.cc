@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/cost/cluster_prices.h"
 
 namespace tessera {
 namespace {
@@ -58,11 +59,6 @@ std::string FamilyOf(const PlannedKernel& kernel) {
                       " threads=", request.threads, " by ", std::string(kernel.kernel->name()));
 }
 
-DType OperandDType(const Program& program, const Instruction& instruction) {
-  if (instruction.inputs.empty()) return DType::kF32;
-  return program.value(instruction.inputs[0]).type.dtype;
-}
-
 void KernelPrices::Add(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype,
                        double seconds) {
   MeasuredWork& work = works_[{kernel.key, std::string(kernel.kernel->name()), ranks}];
@@ -93,8 +89,8 @@ void KernelPrices::AddStep(const Program& program, const Table<InstructionId, Ti
   for (const KernelId id : sums.ids()) {
     const Sum& sum = sums[id];
     if (sum.instructions == 0 || sum.seconds <= 0) continue;
-    const Instruction& first = program.instructions[sum.first];
-    Add(program.kernels[id], ranks, first.cost, OperandDType(program, first),
+    const PlannedKernel& kernel = program.kernels[id];
+    Add(kernel, ranks, program.instructions[sum.first].cost, DTypeOfRate(kernel.request.inputs),
         sum.seconds / sum.instructions);
   }
 }

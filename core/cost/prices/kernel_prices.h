@@ -60,9 +60,6 @@ struct MeasuredWork {
 // without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{}".
 std::string FamilyOf(const PlannedKernel& kernel);
 
-// Returns the dtype on which an instruction computes: that of its first operand.
-DType OperandDType(const Program& program, const Instruction& instruction);
-
 // Returns the seconds by which work is described (ComputationSeconds with a cluster's rates).
 using DescribedSeconds = std::function<double(const OpCost& cost, DType dtype)>;
 

@@ -51,6 +51,20 @@ TEST(CollectiveTrafficTest, RingsTakeAStepForEachRank) {
             (CollectiveTraffic{1, 7 * 4096, 0, 7}));
 }
 
+TEST(CollectiveTrafficTest, TheLastRankOfAHostSendsToTheNextHostOfARing) {
+  const GroupTraffic group({CollectiveBackend::kNccl, {0, 0, 1, 1, 1}});
+  const CollectiveCall call = {Operation::kAllGather, DType::kF32, Reduction::kSum, {}, 500, 100};
+  for (int rank = 0; rank < 5; ++rank) {
+    const int64_t network = rank == 1 || rank == 4 ? 1600 : 0;
+    EXPECT_EQ(group.Of(call, rank), (CollectiveTraffic{1, 1600, network, 4})) << rank;
+  }
+  const CollectiveCall all_to_all = {
+      Operation::kAllToAll, DType::kF32, Reduction::kSum, {}, 500, 100};
+  EXPECT_EQ(group.Of(all_to_all, 0), (CollectiveTraffic{1, 1600, 1200, 4}));
+  EXPECT_EQ(group.Of(all_to_all, 2), (CollectiveTraffic{1, 1600, 800, 4}));
+  EXPECT_EQ(group.LeastRanksOfHost(), 2);
+}
+
 TEST(CollectiveTrafficTest, BackendsAreKnownByName) {
   EXPECT_EQ(*ParseCollectiveBackend("hierarchical"), CollectiveBackend::kHierarchical);
   EXPECT_THAT(ParseCollectiveBackend("gloo").status().message(),

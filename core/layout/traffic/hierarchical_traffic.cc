@@ -12,16 +12,14 @@ using Operation = CollectiveOperation;
 
 // Data of up to this size is sent together with the requests within a host.
 constexpr int64_t kSmallBytes = 4096;
-// Larger buffers are sent in chunks, so that one chunk can be on its way within the hosts while
-// another is on its way between them.
-constexpr int64_t kChunkBytes = int64_t{4} << 20;
-
 // Between hosts, partial sums of bf16 and f16 are sent as f32.
 DType PartialDType(DType dtype) {
   return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype;
 }
 
-// Adds up the operations in which one rank takes part.
+// Adds up the operations in which one rank takes part. Operations of the same size are counted
+// together, so that the time does not grow with the size of a buffer, nor with the number of ranks
+// if the placement is regular.
 class TrafficSum {
  public:
   TrafficSum(const CollectiveCall& call, const RankPlacement& placement, int rank)
@@ -38,7 +36,7 @@ class TrafficSum {
                        call_.count * SizeOf(call_.dtype) <= kSmallBytes;
     switch (call_.operation) {
       case Operation::kAllReduce:
-        small ? AddSmallAllReduce() : AddAllReduce(call_.count, ChunkElements());
+        small ? AddSmallAllReduce() : AddAllReduce(call_.count, ChunkElements(call_), 1);
         break;
       case Operation::kReduceScatter:
         small ? AddSmallReduceScatter() : AddReduceScatter();
@@ -56,28 +54,26 @@ class TrafficSum {
   }
 
  private:
-  int64_t ChunkElements() const { return kChunkBytes / SizeOf(call_.dtype); }
-
   void AddWithinHost(int64_t elements) { traffic_.bytes_sent += elements * SizeOf(call_.dtype); }
-  void AddWithinHost(Operation operation, int64_t count, int64_t part) {
+  void AddWithinHost(Operation operation, int64_t count, int64_t part, int64_t times) {
     CollectiveCall call = call_;
     call.operation = operation;
     call.count = count;
     call.part = part;
-    AddWithinHost(PeerElements(call, local_, locals_, kEagerBytes));
+    AddWithinHost(times * PeerElements(call, local_, locals_, kEagerBytes));
   }
 
   void AddOverNetwork(int64_t elements, DType dtype) {
     traffic_.bytes_sent += elements * SizeOf(dtype);
     traffic_.bytes_network += elements * SizeOf(dtype);
   }
-  void AddOnRail(Operation operation, DType dtype, int64_t count, int64_t part) {
+  void AddOnRail(Operation operation, DType dtype, int64_t count, int64_t part, int64_t times = 1) {
     CollectiveCall call = call_;
     call.operation = operation;
     call.dtype = dtype;
     call.count = count;
     call.part = part;
-    AddOverNetwork(PeerElements(call, host_, hosts_, kEagerBytes), dtype);
+    AddOverNetwork(times * PeerElements(call, host_, hosts_, kEagerBytes), dtype);
     rail_steps_ = PeerSteps(call);
   }
 
@@ -90,11 +86,7 @@ class TrafficSum {
 
   void AddSmallReduceScatter() {
     AddWithinHost(call_.count * (locals_ - 1));
-    int64_t count = 0;  // of the rail's parts
-    for (const std::vector<int>& host : placement_.hosts) {
-      count += PartSize(call_.count, call_.part, host[local_]);
-    }
-    AddOnRail(Operation::kReduceScatter, PartialDType(call_.dtype), count, call_.part);
+    AddOnRail(Operation::kReduceScatter, PartialDType(call_.dtype), RailCount(), call_.part);
     traffic_.steps = 2;
   }
 
@@ -104,60 +96,60 @@ class TrafficSum {
     traffic_.steps = 2;
   }
 
-  // Adds, for each chunk, a reduce-scatter within the host, an all-reduce on each rail, and an
-  // all-gather within the host.
-  void AddAllReduce(int64_t count, int64_t chunk_elements) {
+  // Returns the elements of the parts of this rank's rail, if the placement is regular.
+  int64_t RailCount() const {
+    int64_t count = 0;
+    ForEachSize(call_.count, call_.part * locals_, [&](int64_t within, int64_t hosts) {
+      count += hosts * PartSize(within, call_.part, local_);
+    });
+    return count;
+  }
+
+  // Adds, for each chunk of each of `times` buffers, a reduce-scatter within the host, an
+  // all-reduce on each rail, and an all-gather within the host.
+  void AddAllReduce(int64_t count, int64_t chunk_elements, int64_t times) {
     const bool rounded =
         call_.reduction == Reduction::kSum && PartialDType(call_.dtype) != call_.dtype;
-    for (int64_t begin = 0; begin < count; begin += chunk_elements) {
-      const int64_t chunk = std::min(chunk_elements, count - begin);
+    ForEachSize(count, chunk_elements, [&](int64_t chunk, int64_t chunks) {
+      const int64_t all = times * chunks;
       const int64_t part = AllReducePart(chunk, placement_.rails);
       const int64_t own = PartSize(chunk, part, local_);
-      AddWithinHost(Operation::kReduceScatter, chunk, part);
-      AddWithinHost(Operation::kAllGather, chunk, part);
-      if (own == 0) continue;
+      AddWithinHost(Operation::kReduceScatter, chunk, part, all);
+      AddWithinHost(Operation::kAllGather, chunk, part, all);
+      if (own == 0) return;
       if (rounded) {
         const int64_t rail_part = AllReducePart(own, hosts_);
-        AddOnRail(Operation::kReduceScatter, DType::kF32, own, rail_part);
-        AddOnRail(Operation::kAllGather, call_.dtype, own, rail_part);
+        AddOnRail(Operation::kReduceScatter, DType::kF32, own, rail_part, all);
+        AddOnRail(Operation::kAllGather, call_.dtype, own, rail_part, all);
       } else {
-        AddOnRail(Operation::kAllReduce, call_.dtype, own, 0);
+        AddOnRail(Operation::kAllReduce, call_.dtype, own, 0, all);
       }
-    }
-    traffic_.steps += 4;
+    });
+    traffic_.steps = 4;
   }
 
   void AddReduceScatter() {
     if (!placement_.is_regular) {  // each part is reduced on all ranks, and one of them keeps it
-      for (int r = 0; r < placement_.size(); ++r) {
-        AddAllReduce(PartSize(call_.count, call_.part, r), std::min(ChunkElements(), call_.part));
-      }
+      const int64_t chunk = std::min(ChunkElements(call_), call_.part);
+      ForEachSize(call_.count, call_.part,
+                  [&](int64_t part, int64_t ranks) { AddAllReduce(part, chunk, ranks); });
+      traffic_.steps = int64_t{4} * placement_.size();
       return;
     }
+    ForEachSize(call_.count, call_.part * locals_, [&](int64_t within, int64_t hosts) {
+      AddWithinHost(Operation::kReduceScatter, within, call_.part, hosts);
+    });
     const DType sums = call_.reduction == Reduction::kSum ? PartialDType(call_.dtype) : call_.dtype;
-    const int64_t block = call_.part * locals_;
-    int64_t count = 0;  // of the rail's parts
-    for (int host = 0; host < hosts_; ++host) {
-      const int64_t within = PartSize(call_.count, block, host);
-      AddWithinHost(Operation::kReduceScatter, within, call_.part);
-      count += PartSize(within, call_.part, local_);
-    }
-    AddOnRail(Operation::kReduceScatter, sums, count, call_.part);
+    AddOnRail(Operation::kReduceScatter, sums, RailCount(), call_.part);
     traffic_.steps = 2;
   }
 
   void AddAllGather() {
-    if (!placement_.is_regular) {
-      for (int r = 0; r < placement_.size(); ++r) {
-        AddBroadcast(r, PartSize(call_.count, call_.part, r));
-      }
-      return;
-    }
-    const int64_t block = call_.part * locals_;
+    if (!placement_.is_regular) return AddBroadcasts();
     AddOverNetwork(PartSize(call_.count, call_.part, rank_) * (hosts_ - 1), call_.dtype);
-    for (int host = 0; host < hosts_; ++host) {
-      AddWithinHost(Operation::kAllGather, PartSize(call_.count, block, host), call_.part);
-    }
+    ForEachSize(call_.count, call_.part * locals_, [&](int64_t within, int64_t hosts) {
+      AddWithinHost(Operation::kAllGather, within, call_.part, hosts);
+    });
     traffic_.steps = 2;
   }
 
@@ -169,26 +161,58 @@ class TrafficSum {
     traffic_.steps = 1;
   }
 
-  // Adds messages to the other hosts on the root's rail, and within each host from the rail's rank.
-  // If the root is on no rail, it passes the data to the rank of its host on the first rail.
-  void AddBroadcast(int root, int64_t count) {
-    const RankPlacement::Place& from = placement_.places[root];
-    const bool on_rail = from.local < placement_.rails;
-    const int rail = on_rail ? from.local : 0;
-    const bool root_host_off_rail = !on_rail && from.host == host_;
-    for (int64_t begin = 0; begin < count; begin += ChunkElements()) {
-      const int64_t chunk = std::min(ChunkElements(), count - begin);
-      if (local_ == (root_host_off_rail ? from.local : rail)) AddWithinHost(chunk * (locals_ - 1));
-      if (local_ == rail) AddOverNetwork(chunk * RailBroadcasts(chunk, from.host), call_.dtype);
+  // Adds a broadcast of each rank's part. The parts before that of rank `shorter` are full, and
+  // those after it are empty.
+  void AddBroadcasts() {
+    traffic_.steps = int64_t{2} * placement_.size();
+    if (call_.part == 0) return;
+    const int64_t shorter = call_.count / call_.part;
+    AddBroadcasts(0, shorter, call_.part);
+    if (call_.count % call_.part > 0) {
+      AddBroadcasts(shorter, shorter + 1, call_.count % call_.part);
     }
-    traffic_.steps += 2;
   }
 
-  // Returns how many times this rank sends a chunk on its rail. Small chunks are sent from the root
-  // to all others, larger ones down a binomial tree.
-  int64_t RailBroadcasts(int64_t elements, int root) const {
+  // Adds broadcasts from the ranks in [begin, end): messages to the other hosts on the root's rail,
+  // and within each host from the rail's rank. A root that is on no rail passes its part to the
+  // other ranks of its host, and the rank on the first rail sends it to the other hosts.
+  void AddBroadcasts(int64_t begin, int64_t end, int64_t count) {
+    const int rails = placement_.rails;
+    // The roots on this rank's rail, and those on no rail for which it sends.
+    const auto on_rail = [&](int host) -> int64_t {
+      if (local_ >= rails) return 0;
+      const int root = placement_.hosts[host][local_];
+      return begin <= root && root < end ? 1 : 0;
+    };
+    const auto off_rails = [&](int host) -> int64_t {
+      if (local_ != 0) return 0;
+      const std::vector<int>& ranks = placement_.hosts[host];
+      const auto first = ranks.begin() + rails;
+      if (begin == 0 && ranks.back() < end) return ranks.end() - first;
+      return std::lower_bound(first, ranks.end(), end) -
+             std::lower_bound(first, ranks.end(), begin);
+    };
+    // In a broadcast from each host, a rank sends once for each other host.
+    const int64_t usual = on_rail(0) + off_rails(0);
+    int64_t within = -off_rails(host_), tree = usual * (hosts_ - 1);
+    for (int host = 0; host < hosts_; ++host) {
+      const int64_t roots = on_rail(host) + off_rails(host);
+      within += roots;
+      if (roots != usual) tree += (roots - usual) * TreeChildren(host);
+    }
+    if (local_ >= rails && begin <= rank_ && rank_ < end) ++within;
+    const int64_t eager = (on_rail(host_) + off_rails(host_)) * (hosts_ - 1);
+    ForEachSize(count, ChunkElements(call_), [&](int64_t chunk, int64_t chunks) {
+      const bool is_small = chunk * SizeOf(call_.dtype) <= kEagerBytes;
+      AddWithinHost(chunks * chunk * within * (locals_ - 1));
+      AddOverNetwork(chunks * chunk * (is_small ? eager : tree), call_.dtype);
+    });
+  }
+
+  // Returns to how many hosts this rank sends on its rail in a broadcast from `root`, which is down
+  // a binomial tree. Small chunks are sent from the root to all others.
+  int64_t TreeChildren(int root) const {
     const int own = (host_ - root + hosts_) % hosts_;
-    if (elements * SizeOf(call_.dtype) <= kEagerBytes) return own == 0 ? hosts_ - 1 : 0;
     int64_t children = 0;
     for (int bit = 1; own + bit < hosts_ && (own & bit) == 0; bit *= 2) ++children;
     return children;

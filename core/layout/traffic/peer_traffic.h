@@ -20,6 +20,15 @@ inline int64_t PartSize(int64_t count, int64_t part, int rank) {
   return std::clamp<int64_t>(count - rank * part, 0, part);
 }
 
+// Calls add(elements, times) for the parts of up to `size` elements into which a buffer of `count`
+// is divided: for the full ones, and for the last one if it is shorter.
+template <typename Add>
+void ForEachSize(int64_t count, int64_t size, const Add& add) {
+  if (count <= 0 || size <= 0) return;
+  if (count >= size) add(size, count / size);
+  if (count % size > 0) add(count % size, 1);
+}
+
 // Returns the elements of a full part of an all-reduce. Parts start at multiples of 64 elements.
 inline int64_t AllReducePart(int64_t count, int ranks) {
   return ((count + ranks - 1) / ranks + 63) / 64 * 64;

@@ -91,8 +91,9 @@ ABSL_FLAG(
     std::string, plan, "",
     "run this Plan, a file in protobuf's text form: how the run is distributed over its ranks");
 ABSL_FLAG(std::string, cluster, "",
-          "price the run for this cluster, a file in protobuf's text form (docs/costs.md); without "
-          "it, for ranks like this machine's");
+          "price the run for this cluster: a name, such as a100 (docs/clusters), or a file in "
+          "protobuf's text form (docs/costs.md); without it, for ranks like this machine's. The "
+          "memory of its devices is the limit of a run without --memory_limit");
 ABSL_FLAG(int32_t, ranks, 0, "with --plan_only: plan for so many ranks, of which none is started");
 
 ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below runs/");
@@ -234,7 +235,7 @@ std::vector<FlagEntry> RankFlags() {
                                   {"strategy_options", "NAME=VALUE,..."},
                                   {"strategy_seconds", "X"},
                                   {"plan", "FILE"},
-                                  {"cluster", "FILE"},
+                                  {"cluster", "NAME"},
                                   {"ranks", "N"}};
   for (FlagEntry& flag : WorldFlags()) flags.push_back(std::move(flag));
   return flags;

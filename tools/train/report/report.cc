@@ -115,14 +115,14 @@ std::string MemoryTable(const CompiledRun& run, int ranks) {
 }
 
 std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
-                       int ranks, int64_t available) {
+                       int ranks, int64_t available, absl::string_view place) {
   const std::string all = ranks > 1 ? Counted(ranks, "rank") : "";
   std::string text = absl::StrCat(ModelLine(model, config, run, all), "\n", TrainWork(run, ranks),
                                   "\n", MemoryTable(run, ranks));
   if (available > 0) {
     const bool fits = run.arena_bytes() <= available;
-    absl::StrAppend(&text, ranks > 1 ? "one rank " : "", fits ? "fits" : "does not fit",
-                    " in this machine: ", FormatBytes(available), " are available\n");
+    absl::StrAppend(&text, ranks > 1 ? "one rank " : "", fits ? "fits" : "does not fit", " in ",
+                    place, ": ", FormatBytes(available), " are available\n");
   }
   return text;
 }

@@ -34,9 +34,9 @@ std::string ModelLine(absl::string_view model, const RunConfig& config, const Co
 std::string MemoryTable(const CompiledRun& run, int ranks);
 
 // Returns the output of --plan_only: the model, FLOPs and bytes of a step, the memory table, and
-// whether it, or one of its ranks, fits in `available` bytes (0: not known).
+// whether it, or one of its ranks, fits in `available` bytes (0: not known) of `place`.
 std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
-                       int ranks, int64_t available);
+                       int ranks, int64_t available, absl::string_view place = "this machine");
 
 }  // namespace tessera
 

@@ -94,6 +94,8 @@ TEST(ReportTest, APlanSaysWhetherItFits) {
   EXPECT_THAT(report(100), HasSubstr("\ndoes not fit in this machine: 100 B are available\n"));
   EXPECT_THAT(report(0), Not(HasSubstr("this machine")));
   EXPECT_THAT(report(0), HasSubstr("in 3 instructions"));
+  EXPECT_THAT(PlanReport("test", Config(), run, /*ranks=*/4, 1 << 30, "a device of a100"),
+              HasSubstr("\none rank fits in a device of a100: 1.00 GiB are available\n"));
   EXPECT_THAT(PlanReport("test", Config(), run, /*ranks=*/4, 100),
               AllOf(HasSubstr("10 steps; 4 ranks\n"), HasSubstr("a step of a rank computes "),
                     HasSubstr(" bytes) on each of 4 ranks, of which"),

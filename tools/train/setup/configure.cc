@@ -10,10 +10,12 @@
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
+#include "core/text/human_units.h"
 #include "core/train/data/data_position.h"
 #include "core/train/data/mapped_file.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/backends/backends.h"
+#include "tools/train/flags/config_sources.h"
 #include "tools/train/folder/run_folder.h"
 #include "tools/train/setup/data_source.h"
 #include "tools/train/setup/effective_config.h"
@@ -239,6 +241,17 @@ absl::StatusOr<PricedCluster> FindCluster(const CommandLine& line, const RunRank
   return priced;
 }
 
+// Returns the bound of config.memory_limit, or else that of a rank's device if --cluster describes
+// it.
+MemoryBound BoundOf(const CommandLine& line, const RunConfig& config, const Cluster& cluster) {
+  if (!config.memory_limit().empty()) return {MemoryLimit(config), config.memory_limit()};
+  if (line.cluster.empty() || cluster.memory_bytes() == 0) return {};
+  const std::string name = cluster.name().empty() ? line.cluster : cluster.name();
+  return {cluster.memory_bytes(),
+          absl::StrCat(FormatBytes(cluster.memory_bytes()), " (a device of ", name, ")"),
+          /*of_device=*/true};
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EffectiveConfigText(const CommandLine& line,
@@ -269,6 +282,7 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
   ASSIGN_OR_RETURN(OpenedData data, OpenData(line, definition, checkpoint, *local, ranks, notes));
   ASSIGN_OR_RETURN(PricedCluster priced,
                    FindCluster(line, run_ranks, effective.config, *local->backend));
+  MemoryBound memory_bound = BoundOf(line, effective.config, priced.cluster);
   auto kernels = std::make_unique<KernelSelection>(
       ranks.is_first() ? line.kernels : kDefaultKernels, local->backend.get());
   std::shared_ptr<const KernelPrices> prices;
@@ -290,7 +304,8 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
                        .dataset = std::move(data.dataset),
                        .first_row = data.first_row,
                        .priced = std::move(priced),
-                       .prices = std::move(prices)};
+                       .prices = std::move(prices),
+                       .memory_bound = std::move(memory_bound)};
 }
 
 }  // namespace tessera

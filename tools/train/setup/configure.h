@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/compile/compile.h"
 #include "core/cost/prices/kernel_prices.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
@@ -37,6 +38,18 @@ struct RunRanks {
   bool are_threads = false;      // of this process
 };
 
+// The memory that a rank may use.
+struct MemoryBound {
+  int64_t bytes = 0;       // 0: no bound
+  std::string written;     // as the user wrote it, or where it comes from
+  bool of_device = false;  // memory of the host does not count
+
+  // Returns the bytes of a compiled run that the bound is for.
+  int64_t Bounded(const CompiledRun& run) const {
+    return run.arena_bytes() - (of_device ? run.arenas[MemorySpace::kOffloadHost] : 0);
+  }
+};
+
 struct ConfiguredRun {
   const ModelDefinition* definition = nullptr;
   RunRanks ranks;
@@ -54,6 +67,7 @@ struct ConfiguredRun {
   PricedCluster priced;              // empty if nothing is priced
   // Measured prices of this machine's kernels, on rank 0; null if another cluster is priced.
   std::shared_ptr<const KernelPrices> prices;
+  MemoryBound memory_bound;
 };
 
 // Returns the effective configuration as text, for --print_config.

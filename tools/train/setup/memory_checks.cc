@@ -31,7 +31,7 @@ int64_t PeakWith(const MemorySaving& saving, CommandLine line, const ConfiguredR
   line.settings.push_back({"--recompute", "recompute", saving.recompute});
   line.settings.push_back({"--micro_batches", "micro_batches", absl::StrCat(saving.micro_batches)});
   const absl::StatusOr<CompiledRun> compiled = CompileAlone(line, configured, config);
-  return compiled.ok() ? compiled->arena_bytes() : 0;
+  return compiled.ok() ? configured.memory_bound.Bounded(*compiled) : 0;
 }
 
 // Returns the fewest micro-batches with which the run fits, or else those with which it needs
@@ -42,7 +42,7 @@ MemorySaving WithMicroBatches(const std::string& recompute, const CommandLine& l
   constexpr int64_t kMost = 64;
   constexpr double kLeastGain = 0.02;
   MemorySaving best;
-  double before = static_cast<double>(compiled.arena_bytes());
+  double before = static_cast<double>(configured.memory_bound.Bounded(compiled));
   for (int64_t count = 2 * configured.config.micro_batches(); count <= kMost; count *= 2) {
     if (configured.config.batch() % count != 0) break;
     MemorySaving saving = {recompute, count};
@@ -50,7 +50,7 @@ MemorySaving WithMicroBatches(const std::string& recompute, const CommandLine& l
     if (saving.peak == 0 || static_cast<double>(saving.peak) > (1 - kLeastGain) * before) break;
     best = saving;
     before = static_cast<double>(saving.peak);
-    if (saving.peak <= MemoryLimit(configured.config)) break;
+    if (saving.peak <= configured.memory_bound.bytes) break;
   }
   return best;
 }
@@ -60,8 +60,8 @@ MemorySaving WithMicroBatches(const std::string& recompute, const CommandLine& l
 std::string MemorySavings(const CommandLine& line, const ConfiguredRun& configured,
                           const CompiledRun& compiled) {
   const RunConfig& config = configured.config;
-  const int64_t limit = MemoryLimit(config);
-  int64_t least = compiled.arena_bytes();
+  const int64_t limit = configured.memory_bound.bytes;
+  int64_t least = configured.memory_bound.Bounded(compiled);
   std::string text;
   // Adds a saving that saves more than those before. Returns whether the run fits with it.
   const auto add = [&](const MemorySaving& saving) {
@@ -102,10 +102,9 @@ bool SharesMemory(Ranks& ranks) {
 
 absl::Status CheckMemoryLimit(const CommandLine& line, const ConfiguredRun& configured,
                               const CompiledRun& compiled) {
-  const RunConfig& config = configured.config;
-  const absl::Status fits =
-      CheckMemoryLimit(compiled.arena_bytes(), MemoryLimit(config), config.memory_limit(),
-                       configured.ranks.size == 1 ? "the run" : "each rank");
+  const MemoryBound& bound = configured.memory_bound;
+  const absl::Status fits = CheckMemoryLimit(bound.Bounded(compiled), bound.bytes, bound.written,
+                                             configured.ranks.size == 1 ? "the run" : "each rank");
   if (fits.ok()) return fits;
   std::string savings;
   if (line.mode == Mode::kTrain && !configured.plan.has_value()) {

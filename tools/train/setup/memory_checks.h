@@ -14,7 +14,8 @@
 
 namespace tessera {
 
-// Checks the memory of a rank against config.memory_limit. ResourceExhausted names the smallest
+// Checks the memory of a rank against its bound: config.memory_limit, or the memory of a described
+// cluster's devices. ResourceExhausted names the smallest
 // limit that could be met, and settings with which the run would need less: to find them, rank 0
 // plans and compiles it again with each. Collective, and an agreed error.
 absl::Status CheckMemoryLimit(const CommandLine& line, const ConfiguredRun& configured,

@@ -70,13 +70,14 @@ absl::StatusOr<Graphs> Record(const CommandLine& line, const ConfiguredRun& conf
   const int ranks = configured.ranks.size;
   // All ranks together hold each state at least once.
   const int64_t most = std::numeric_limits<int64_t>::max() / ranks;
-  if (MemoryLimit(config) > 0) limit.bytes = std::min(MemoryLimit(config), most) * ranks;
+  const int64_t bound = configured.memory_bound.bytes;
+  if (bound > 0) limit.bytes = std::min(bound, most) * ranks;
   absl::StatusOr<Graphs> recorded =
       RecordRun(*configured.model, config, GraphsOf(line.mode), limit);
   if (absl::IsResourceExhausted(recorded.status())) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",
-        "memory limit, ", FormatBytes(MemoryLimit(config)),
+        "memory limit, ", FormatBytes(bound),
         ranks == 1 ? "" : absl::StrCat(" for each of ", ranks, " ranks"),
         ": choose a smaller model or a larger --memory_limit"));
   }
@@ -119,7 +120,8 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
                                                   return Record(line, configured, other);
                                                 },
                                             .priced = configured.priced,
-                                            .prices = configured.prices}));
+                                            .prices = configured.prices,
+                                            .memory_limit = configured.memory_bound.bytes}));
     ASSIGN_OR_RETURN(StrategyPlan made, planned.strategy->MakePlan());
     notes->insert(notes->end(), made.notes.begin(), made.notes.end());
     open = std::move(made.plan);
@@ -181,14 +183,13 @@ PlanPart* FindOpenLogits(const CommandLine& line, const ConfiguredRun& configure
   return nullptr;
 }
 
-// Returns whether the memory that a rank may use suffices for a compiled run: the limit, or else
-// that of the described cluster, or its share of what this machine has available.
+// Returns whether the memory that a rank may use suffices for a compiled run: its bound, or else
+// its share of what this machine has available.
 bool FitsInMemory(const CommandLine& line, const ConfiguredRun& configured,
                   const CompiledRun& compiled) {
-  const int64_t limit = MemoryLimit(configured.config);
-  if (limit > 0) return compiled.arena_bytes() <= limit;
-  const int64_t available = line.cluster.empty() ? AvailableMemory() / configured.ranks.of_host
-                                                 : configured.priced.cluster.memory_bytes();
+  const MemoryBound& bound = configured.memory_bound;
+  if (bound.bytes > 0) return bound.Bounded(compiled) <= bound.bytes;
+  const int64_t available = line.cluster.empty() ? AvailableMemory() / configured.ranks.of_host : 0;
   return available <= 0 || compiled.arena_bytes() <= available;
 }
 
@@ -199,7 +200,7 @@ absl::StatusOr<CompiledRun> CompileFirst(
     const std::function<absl::StatusOr<CompiledRun>(const Plan& plan)>& compile, bool measures,
     std::vector<std::string>* notes) {
   const KernelSelection::Options options = {.measure = measures && !line.plan_only,
-                                            .memory_limit = MemoryLimit(configured.config)};
+                                            .memory_limit = configured.memory_bound.bytes};
   PlanPart* const part = FindOpenLogits(line, configured, graphs, plan);
   if (part != nullptr) {
     part->set_logits(PlanPart::KEPT);

@@ -10,9 +10,9 @@
 #include "core/cost/best_rates.h"
 #include "core/cost/cluster.h"
 #include "core/cost/machine.h"
-#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
+#include "tools/train/setup/find_cluster.h"
 #include "tools/train/setup/machine_rates.h"
 
 namespace tessera {
@@ -35,7 +35,7 @@ absl::StatusOr<double> MatmulRate(Backend& backend, DType dtype) {
 // not known.
 absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& backend, DType dtype,
                                              bool tcp) {
-  if (!line.cluster.empty()) return ReadCluster(UserPath(line.cluster));
+  if (!line.cluster.empty()) return ReadNamedCluster(line.cluster);
   const std::string machine = MachineName(backend);
   MachineRates rates = KeepBestRates(BestRatesPath(), machine, {});
   if (!(rates.flops_per_second > 0) || !(rates.bytes_per_second > 0)) {
@@ -55,34 +55,41 @@ absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& b
   return cluster;
 }
 
+// Returns the number of each rank's host, in the order of their first ranks.
+std::vector<int> NumberHosts(absl::Span<const std::string> hosts) {
+  std::map<std::string, int> numbers;
+  std::vector<int> host_of;
+  for (const std::string& host : hosts) {
+    const int next = static_cast<int>(numbers.size());
+    host_of.push_back(numbers.try_emplace(host, next).first->second);
+  }
+  return host_of;
+}
+
 }  // namespace
 
 absl::StatusOr<GroupSite> SiteOfRanks(absl::string_view backend,
                                       absl::Span<const std::string> hosts) {
   GroupSite site;
   ASSIGN_OR_RETURN(site.backend, ParseCollectiveBackend(backend == "fake" ? "shm" : backend));
-  std::map<std::string, int> numbers;
-  for (const std::string& host : hosts) {
-    const int next = static_cast<int>(numbers.size());
-    site.host_of.push_back(numbers.try_emplace(host, next).first->second);
-  }
+  site.host_of = NumberHosts(hosts);
   return site;
 }
 
 absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cluster, int ranks) {
   GroupSite site = SiteOnCluster(cluster, ranks);
-  const std::string backend = line.world.backend.empty() ? "hierarchical" : line.world.backend;
-  if (line.world.hosts.empty()) {
-    ASSIGN_OR_RETURN(const GroupSite named, SiteOfRanks(backend, {}));
+  if (!line.world.backend.empty()) {
+    ASSIGN_OR_RETURN(const GroupSite named, SiteOfRanks(line.world.backend, {}));
     site.backend = named.backend;
-    return site;
   }
+  if (line.world.hosts.empty()) return site;
   if (static_cast<int>(line.world.hosts.size()) != ranks) {
     return absl::InvalidArgumentError(absl::StrCat("--hosts names the hosts of ",
                                                    Counted(line.world.hosts.size(), "rank"),
                                                    ", and there are ", ranks));
   }
-  return SiteOfRanks(backend, line.world.hosts);
+  site.host_of = NumberHosts(line.world.hosts);
+  return site;
 }
 
 absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks) {
@@ -94,7 +101,7 @@ absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks) {
     return most;
   }
   if (line.cluster.empty()) return ranks;
-  ASSIGN_OR_RETURN(const Cluster cluster, ReadCluster(UserPath(line.cluster)));
+  ASSIGN_OR_RETURN(const Cluster cluster, ReadNamedCluster(line.cluster));
   return cluster.ranks_per_host() == 0 ? ranks : std::min(ranks, cluster.ranks_per_host());
 }
 

@@ -29,15 +29,15 @@ absl::StatusOr<GroupSite> SiteOfRanks(absl::string_view backend,
                                       absl::Span<const std::string> hosts);
 
 // Returns the site of ranks that are only planned (--plan_only): from --backend and --hosts, or
-// else from `cluster`.
+// else from `cluster`: by NCCL if it has that, and consecutive ranks on its hosts.
 absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cluster, int ranks);
 
 // Returns how many ranks, of those that are only planned, are on one host at most: by --hosts or
-// the file of --cluster, or else all of them. So a rank is planned with as many threads as it has
+// --cluster, or else all of them. So a rank is planned with as many threads as it has
 // when that many run on this machine.
 absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks);
 
-// Returns the cluster in the file of --cluster. Without the flag, returns a cluster of ranks like
+// Returns the cluster of --cluster. Without the flag, returns a cluster of ranks like
 // this one with the best rates of this machine in f32 and in `dtype`; they are measured if none is
 // kept from earlier runs. `tcp`: ranks of one host communicate over TCP. Collective: rank 0 reads
 // or measures, and the others receive its cluster. Errors are agreed ones.

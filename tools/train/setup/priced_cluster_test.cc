@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tools/train/setup/find_cluster.h"
+
 namespace tessera {
 namespace {
 
@@ -24,12 +26,27 @@ TEST(RunClusterTest, RanksThatAreOnlyPlanned) {
   EXPECT_THAT(PlannedSite(line, cluster, 3)->host_of, ElementsAre(0, 0, 0));
   cluster.set_ranks_per_host(2);
   EXPECT_THAT(PlannedSite(line, cluster, 3)->host_of, ElementsAre(0, 0, 1));
+  EXPECT_EQ(PlannedSite(line, cluster, 3)->backend, CollectiveBackend::kHierarchical);
+  cluster.mutable_nccl();
+  EXPECT_EQ(PlannedSite(line, cluster, 3)->backend, CollectiveBackend::kNccl);
   line.world.hosts = {"a", "b", "a"};
+  EXPECT_EQ(PlannedSite(line, cluster, 3)->backend, CollectiveBackend::kNccl);
   EXPECT_THAT(PlannedSite(line, cluster, 3)->host_of, ElementsAre(0, 1, 0));
   line.world.backend = "tcp";
   EXPECT_EQ(PlannedSite(line, cluster, 3)->backend, CollectiveBackend::kTcp);
   EXPECT_EQ(PlannedSite(line, cluster, 4).status().message(),
             "--hosts names the hosts of 3 ranks, and there are 4");
+}
+
+TEST(RunClusterTest, RanksOfADescribedClusterAreOnItsHosts) {
+  CommandLine line;
+  line.cluster = "a100";
+  EXPECT_EQ(*PlannedRanksOfHost(line, 512), 8);
+  const Cluster cluster = *ReadNamedCluster(line.cluster);
+  const GroupSite site = *PlannedSite(line, cluster, 512);
+  EXPECT_EQ(site.backend, CollectiveBackend::kNccl);
+  EXPECT_EQ(site.host_of[7], 0);
+  EXPECT_EQ(site.host_of[511], 63);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& opti
   request.set_ranks(run.ranks);
   SetOptions(options, request);
   *request.mutable_cluster() = run.priced.cluster;
-  request.set_memory_limit_bytes(MemoryLimit(run.config));
+  request.set_memory_limit_bytes(run.memory_limit);
   const Stage& settings = run.settings.stages(0);
   if (settings.has_precision()) {
     *request.mutable_precision() = settings.precision();

@@ -44,6 +44,7 @@ struct StrategyRun {
   std::function<absl::StatusOr<std::vector<Graph>>(const RunConfig& config)> record;
   PricedCluster priced;
   std::shared_ptr<const KernelPrices> prices;  // ConfiguredRun::prices
+  int64_t memory_limit = 0;                    // bytes of a rank; 0: none
 };
 
 // A loaded plugin with the run that it plans and estimates. One process of a run has one: rank 0.
