@@ -240,15 +240,16 @@ absl::StatusOr<CompiledRun> Compile(const CommandLine& line, const ConfiguredRun
 // nothing if nothing is priced. Collective.
 absl::StatusOr<StepCost> EstimateOf(const ConfiguredRun& configured, const PlannedRun& planned,
                                     const CompiledRun& compiled) {
-  const auto& [cluster, site] = configured.priced;
+  const PricedCluster& priced = configured.priced;
   const Program* const train = compiled.FindProgram(kTrain);
   StepCost cost;
-  if (site.size() == 0 || train == nullptr) return cost;
+  if (priced.site.size() == 0 || train == nullptr) return cost;
   ASSIGN_OR_RETURN(const std::string bytes,
                    configured.ranks.ranks->BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
                      StepCost estimated;
                      if (planned.plugin.empty()) {
-                       estimated = EstimateStep(*train, cluster, site, configured.prices.get());
+                       estimated = EstimateStep(*train, priced.cluster, priced.site,
+                                                configured.prices.get());
                        estimated.set_peak_bytes(compiled.arena_bytes());
                      } else {
                        ASSIGN_OR_RETURN(estimated, planned.strategy->Estimate(compiled));
