@@ -78,7 +78,7 @@ class Model {
     return least;
   }
 
-  // Of one message to each other rank, of a buffer that has equal parts for all.
+  // The seconds of one message to each other rank, if all parts are equal.
   double AllToAllSeconds() const {
     const double on_host = static_cast<double>(group_.ranks) / group_.hosts;
     const double part = bytes_ / group_.ranks;

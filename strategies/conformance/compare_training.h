@@ -40,8 +40,8 @@ Difference CompareTraining(const TrainingRun& run, bool lowers, const TrainingRe
                            const TrainingResult& b,
                            double enough = std::numeric_limits<double>::infinity());
 
-// What kernels in f32 that add in another order may differ by, and 16 bits; a wrong factor differs
-// by more.
+// The differences that are allowed between kernels in f32 that add in another order, and in 16
+// bits. A wrong factor differs by more.
 inline constexpr double kCpuTolerance = 1e-5;
 inline constexpr double kLoweredTolerance = 5e-2;
 

@@ -24,7 +24,7 @@ struct HostRanks {
 std::vector<std::string> HostRankArguments(const HostRanks& ranks, const std::string& program,
                                            const std::vector<std::string>& arguments);
 
-// What differs between ranks.
+// The place of a rank, which differs between ranks.
 struct RankOnHost {
   int host = 0;
   int local_rank = 0;

@@ -1,4 +1,4 @@
-// What the kernels of a Program take on this machine, as measured in steps that ran.
+// The time of a Program's kernels on this machine, as measured in steps that ran.
 #ifndef TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
 #define TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
 
@@ -30,7 +30,7 @@ struct Price {
   PriceSource source = PriceSource::kDescribed;
 };
 
-// What determines the price of a kernel, apart from the processor.
+// The key of a kernel's price; prices of one machine need no more.
 struct PricedWork {
   std::string request;  // KernelRequest::Key()
   std::string kernel;   // Kernel::name()
@@ -43,7 +43,7 @@ struct PricedWork {
   }
 };
 
-// What was measured of one kernel.
+// The measurements of one kernel.
 struct MeasuredWork {
   // By these, requests of other sizes are priced.
   std::string family;  // FamilyOf

@@ -17,7 +17,8 @@
 namespace tessera {
 namespace {
 
-// Of the norm of each tensor, on the reference backend. Sums in another order differ by 1e-15.
+// The allowed share of the norm of each tensor, on the reference backend. Sums in another order
+// differ by 1e-15.
 constexpr double kTolerance = 1e-9;
 
 Outcome OutcomeOfError(const absl::Status& status) {
