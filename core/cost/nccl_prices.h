@@ -1,6 +1,7 @@
 // The time of NCCL's collectives, by the model by which NCCL itself chooses among its algorithms
-// and protocols: src/graph/tuning.cc of github.com/NVIDIA/nccl 2.21 (ncclTopoTuneModel and
-// ncclTopoGetAlgoTime), from which all constants are.
+// and protocols: src/graph/tuning.cc of github.com/NVIDIA/nccl (ncclTopoTuneModel and
+// ncclTopoGetAlgoTime), of about version 2.21, from which the constants are. It has not been
+// compared with collectives that ran.
 //
 //   seconds = latency(algorithm, protocol, ranks, hosts) + bytes / bandwidth(algorithm, protocol)
 //
