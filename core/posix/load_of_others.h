@@ -7,6 +7,9 @@
 
 namespace tessera {
 
+// Others that use more than this share of the cores make measured times meaningless.
+inline constexpr double kBusyShare = 0.1;
+
 // Counts from its construction on. The system counts in steps of 10 ms, so an interval of less than
 // 0.2 s says little. Not thread-safe.
 class LoadOfOthers {

@@ -10,12 +10,6 @@
 #include "core/status/status_macros.h"
 
 namespace tessera {
-namespace {
-
-// Others that use more than this share of the cores make times meaningless.
-constexpr double kBusy = 0.1;
-
-}  // namespace
 
 void PriceKeeper::AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times) {
   prices_.AddStep(program, times, configured_.ranks.of_host);
@@ -33,7 +27,7 @@ absl::Status PriceKeeper::Keep() {
     double seconds = 0;
     if (hosts[rank] == hosts[0] && absl::SimpleAtod(used[rank], &seconds)) peers += seconds;
   }
-  if (load_.Share(peers) > kBusy) return absl::OkStatus();
+  if (load_.Share(peers) > kBusyShare) return absl::OkStatus();
   AddToPriceFile(PriceFilePath(), *configured_.backend, prices_).IgnoreError();
   return absl::OkStatus();
 }

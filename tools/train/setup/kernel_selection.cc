@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/posix/available_memory.h"
+#include "core/posix/load_of_others.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
@@ -21,8 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 // A step with fewer FLOPs takes a few milliseconds, and measuring takes longer than it saves.
 constexpr double kLeastFlops = 1e9;
-// Others that use more than this share of the cores make times meaningless.
-constexpr double kBusy = 0.1;
 constexpr auto kBetweenLines = std::chrono::seconds(2);
 
 // Returns the FLOPs of the longest Program of a run.
@@ -82,7 +81,7 @@ bool KernelSelection::Measure(const std::vector<OpenChoice>& missing, const Comp
                                   measured.status().message()));
     return false;
   }
-  if (measured->load_of_others > kBusy) {
+  if (measured->load_of_others > kBusyShare) {
     notes->push_back(absl::StrFormat(
         "other processes have used %.0f%% of the cores while kernels were measured (%s): the "
         "times are not kept, and %s chosen by rule; the next start measures again",
