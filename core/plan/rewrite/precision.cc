@@ -221,8 +221,7 @@ class PrecisionWriter {
   // Returns whether an op assembles a parameter's gradient that is reduced in f32. Its parts are
   // then cast, not the whole, so that the kernels that compute them can store them in f32.
   bool AssemblesInF32(const Op& op) const {
-    return op.kind->name() == "concat" && IsReduced(op.outputs[0]) &&
-           precision_.reduction == DType::kF32;
+    return op.kind->name() == "concat" && IsReduced(op.outputs[0]) && !IsHalf(precision_.reduction);
   }
 
   // Writes an op on operands of this dtype, except its statistics.
@@ -325,8 +324,7 @@ class PrecisionWriter {
   // does not read, such as one that it initialises, is declared here.
   void WriteStates() {
     for (const State& state : graph_.states()) {
-      const bool is_unchanged = state.input != kNone && state.updated == state.input;
-      if (is_unchanged) continue;
+      if (state.input != kNone && state.updated == state.input) continue;  // it is unchanged
       State copy = state;
       copy.type.dtype = DTypeOfState(state);
       const ValueId updated =
@@ -385,16 +383,12 @@ class PrecisionWriter {
   absl::flat_hash_map<ValueId, ValueId> widened_;
 };
 
-// Returns whether the Graph computes gradients.
-bool ComputesGradients(const Graph& graph) {
-  return absl::c_any_of(graph.ops(), [](const Op& op) { return op.phase == Phase::kBackward; });
-}
-
 }  // namespace
 
 absl::StatusOr<Graph> RewritePrecision(const Graph& graph, const Precision& precision) {
-  const bool f16 = precision.parameters == DType::kF16;
-  if (f16 && ComputesGradients(graph) && graph.FindState(kLossScalePath) == nullptr) {
+  const auto is_gradient = [](const Op& op) { return op.phase == Phase::kBackward; };
+  if (precision.parameters == DType::kF16 && absl::c_any_of(graph.ops(), is_gradient) &&
+      graph.FindState(kLossScalePath) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan's precision: f16 needs a loss scale, and graph '", graph.name(),
                      "' has no state '", kLossScalePath,
