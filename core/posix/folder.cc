@@ -235,16 +235,16 @@ absl::StatusOr<FileDescriptor> Folder::FollowToRead(const std::string& name) con
 
 absl::StatusOr<std::string> Folder::ReadStart(const std::string& name, size_t most) const {
   ASSIGN_OR_RETURN(const FileDescriptor file, OpenToRead(name));
-  std::string start(most, '\0');
-  size_t bytes = 0;
-  while (bytes < most) {
-    const ssize_t count = read(file.get(), &start[bytes], most - bytes);
+  // `most` may be a generous bound on a small file.
+  char piece[16384];
+  std::string start;
+  while (start.size() < most) {
+    const ssize_t count = read(file.get(), piece, std::min(sizeof(piece), most - start.size()));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return SystemError(errno, "read", PathOf(name));
     if (count == 0) break;
-    bytes += static_cast<size_t>(count);
+    start.append(piece, static_cast<size_t>(count));
   }
-  start.resize(bytes);
   return start;
 }
 
