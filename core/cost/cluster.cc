@@ -70,6 +70,11 @@ absl::Status CheckNccl(const Nccl& nccl) {
     return absl::InvalidArgumentError(absl::StrCat(
         "nccl.generation is ", static_cast<int>(nccl.generation()), ", which is not known"));
   }
+  if (!(nccl.share_of_device() >= 0 && nccl.share_of_device() < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("nccl.share_of_device is ",
+                                                   nccl.share_of_device(),
+                                                   ", and has to be 0 or more and below 1"));
+  }
   return CheckRate(nccl.nvls_bytes_per_second(), "nccl.nvls_bytes_per_second", false);
 }
 

@@ -89,6 +89,14 @@ TEST(ClusterTest, ErrorsOfProductRatesAndNccl) {
   EXPECT_EQ(With("nccl { nvls_bytes_per_second: -1 }"),
             "nccl.nvls_bytes_per_second is -1, and has to be 0 or more");
   EXPECT_EQ(With("nccl { generation: 9 }"), "nccl.generation is 9, which is not known");
+  for (const char* good : {"0", "0.148", "0.999"}) {
+    EXPECT_EQ(With("nccl { share_of_device: " + std::string(good) + " }"), "");
+  }
+  for (const char* bad : {"-0.1", "1", "16", "inf", "-inf", "nan"}) {
+    EXPECT_EQ(
+        With("nccl { share_of_device: " + std::string(bad) + " }"),
+        "nccl.share_of_device is " + std::string(bad) + ", and has to be 0 or more and below 1");
+  }
 }
 
 TEST(ClusterTest, OnlyLinksThatExistAreRequired) {

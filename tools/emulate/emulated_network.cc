@@ -170,7 +170,7 @@ absl::StatusOr<EmulatedNetwork> EmulatedNetwork::Make(int hosts, const LinkLimit
   RETURN_IF_ERROR(RunCommands("tc", bridge, port_limits));
   for (int host = 0; host < hosts; ++host) {
     const FileDescriptor& space = network.namespaces_[host];
-    RETURN_IF_ERROR(RunCommands("ip", space, HostCommands(host)));
+    RETURN_IF_ERROR(RunCommands("ip", space, HostCommands(host, limits)));
     RETURN_IF_ERROR(RunCommands("tc", space, HostLimitCommands(limits)));
     ChooseReno(space);
   }

@@ -19,14 +19,17 @@ std::string Port(int host) { return absl::StrCat("host", host); }
 constexpr int64_t kHostQueueBytes = 8 << 20;
 constexpr int64_t kSwitchQueueBytes = 256 << 10;
 
+// Returns the bytes that pass in half a millisecond. A bucket holds as much: after a pause, so much
+// passes at once, and timers of a busy machine may be late by that time.
+int64_t BurstBytes(const LinkLimits& limits) {
+  return std::max<int64_t>(std::llround(limits.bits_per_second / 8 * 0.5e-3), 2 * kPacketBytes);
+}
+
 // The parameters of tbf, a token bucket, with a queue for 50 ms of data, and `queue_bytes` at
 // least.
 std::string BucketParameters(const LinkLimits& limits, int64_t queue_bytes) {
   const double bytes_per_second = limits.bits_per_second / 8;
-  // The bucket holds what passes in 1 ms, by which timers of a busy machine may be late; a larger
-  // one would let the messages of a slow link pass at once. Packets that are larger, which TCP
-  // makes of up to 64 KiB, are split.
-  const int64_t burst = std::max<int64_t>(std::llround(bytes_per_second * 1e-3), 2 * kPacketBytes);
+  const int64_t burst = BurstBytes(limits);
   const int64_t queue = std::max<int64_t>(std::llround(bytes_per_second * 50e-3), queue_bytes);
   return absl::StrCat("tbf rate ", std::llround(limits.bits_per_second), "bit burst ", burst,
                       " limit ", burst + queue);
@@ -56,9 +59,13 @@ std::string PortCommands(int host, absl::string_view host_namespace) {
                       host_namespace, "\nlink set ", port, " master ", kSwitch, " up\n");
 }
 
-std::string HostCommands(int host) {
+// TCP makes packets of up to 64 KiB for the interface. A bucket would split those that it cannot
+// hold, and wait for each part: at 200 Mbit/s the timers took half of the time of both cores.
+std::string HostCommands(int host, const LinkLimits& limits) {
+  constexpr int64_t kLargestPacket = 65536;
   return absl::StrCat("link set lo up\naddress add ", HostAddress(host), "/24 dev ", kHostInterface,
-                      "\nlink set ", kHostInterface, " up\n");
+                      "\nlink set ", kHostInterface, " up gso_max_size ",
+                      std::min(BurstBytes(limits) / 2, kLargestPacket), "\n");
 }
 
 // A packet is sent bit by bit by its host, is under way, and is then sent by the switch. So the

@@ -26,7 +26,7 @@ std::string HostAddress(int host);
 std::string SwitchCommands();
 std::string PortCommands(int host, absl::string_view host_namespace);
 // Returns lines for `ip -batch` in a host's namespace, after PortCommands.
-std::string HostCommands(int host);
+std::string HostCommands(int host, const LinkLimits& limits);
 
 // Return lines for `tc -batch` in the switch's namespace, for what a host receives; and in the
 // host's namespace, for what it sends.
