@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -42,13 +44,15 @@ std::vector<GroupTraffic> KindsOfGroups(const Mesh& mesh, absl::Span<const int> 
 
 }  // namespace
 
-ClusterPrices::ClusterPrices(const Cluster& cluster, const Mesh& mesh, const GroupSite& job)
+ClusterPrices::ClusterPrices(const Cluster& cluster, const Mesh& mesh, const GroupSite& job,
+                             int threads, const CollectiveCurves* measured)
     : mesh_(mesh),
       job_(job),
       cluster_(cluster),
       within_host_(cluster.has_within_host() ? cluster.within_host() : cluster.between_hosts()),
-      between_hosts_(cluster.has_between_hosts() ? cluster.between_hosts()
-                                                 : cluster.within_host()) {
+      between_hosts_(cluster.has_between_hosts() ? cluster.between_hosts() : cluster.within_host()),
+      measured_(measured),
+      ranks_{RanksOfFullestHost(job), threads, cluster.network()} {
   TESSERA_CHECK(job.size() == mesh.size())
       << job.size() << " ranks for {" << mesh.ToString() << "}";
 }
@@ -76,7 +80,8 @@ double ClusterPrices::Seconds(const CollectiveTraffic& traffic, const GroupTraff
   return seconds;
 }
 
-double ClusterPrices::Seconds(const CollectiveCall& call, const GroupTraffic& group) const {
+double ClusterPrices::DescribedSeconds(const CollectiveCall& call,
+                                       const GroupTraffic& group) const {
   if (group.site().backend == CollectiveBackend::kNccl) {
     return NcclSeconds(call, {group.ranks(), group.hosts(), group.LeastRanksOfHost()}, cluster_);
   }
@@ -87,13 +92,40 @@ double ClusterPrices::Seconds(const CollectiveCall& call, const GroupTraffic& gr
   return longest;
 }
 
+CollectivePrice ClusterPrices::Price(const CollectiveCall& call, const GroupTraffic& group) const {
+  if (measured_ != nullptr && !measured_->empty()) {
+    const std::string name =
+        CurveName(call.operation, call.dtype, call.reduction, group.site(), ranks_);
+    const int64_t element = SizeOf(call.dtype);
+    const auto described = [&](int64_t bytes) {
+      CollectiveCall sized = call;
+      sized.count = bytes / element;
+      sized.part = (sized.count + group.ranks() - 1) / group.ranks();
+      return DescribedSeconds(sized, group);
+    };
+    const std::optional<CollectivePrice> price =
+        measured_->Of(name, call.count * element, described);
+    if (price.has_value()) return *price;
+  }
+  const double seconds = DescribedSeconds(call, group);
+  if (group.site().backend != CollectiveBackend::kNccl) return {{seconds, seconds, 0}};
+  return {{seconds, seconds, seconds * cluster_.nccl().share_of_device()}};
+}
+
 double ClusterPrices::Seconds(const CollectiveCall& call, const Mesh& mesh) const {
   TESSERA_CHECK(mesh == mesh_) << "{" << mesh.ToString() << "} and {" << mesh_.ToString() << "}";
   double longest = 0;
   for (const GroupTraffic& group : GroupsAlong(call.axes)) {
-    longest = std::max(longest, Seconds(call, group));
+    longest = std::max(longest, Price(call, group).times.alone);
   }
   return longest;
+}
+
+int RanksOfFullestHost(const GroupSite& job) {
+  absl::flat_hash_map<int, int> ranks;
+  int most = 1;
+  for (const int host : job.host_of) most = std::max(most, ++ranks[host]);
+  return most;
 }
 
 DType DTypeOfRate(absl::Span<const TensorType> inputs) {

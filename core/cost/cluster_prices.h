@@ -9,7 +9,7 @@
 // several hosts. Over TCP on one host, bytes take the link within the host. Tests compare these
 // formulas with the counters of the real backends, which need fewer steps than a ring (RingPrices).
 // The price is that of the slowest rank. Collectives of NCCL have its own model
-// (core/cost/nccl_prices.h).
+// (core/cost/nccl_prices.h). Prices that were measured replace these.
 #ifndef TESSERA_CORE_COST_CLUSTER_PRICES_H_
 #define TESSERA_CORE_COST_CLUSTER_PRICES_H_
 
@@ -19,6 +19,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
+#include "core/cost/prices/collective_curves.h"
 #include "core/graph/operator.h"
 #include "core/layout/traffic/collective_call.h"
 #include "core/layout/traffic/collective_traffic.h"
@@ -32,15 +33,17 @@ namespace tessera {
 // Thread safety: any number of threads may call const methods.
 class ClusterPrices final : public CollectivePrices {
  public:
-  // `job` gives the host of each rank of the mesh.
-  ClusterPrices(const Cluster& cluster, const Mesh& mesh, const GroupSite& job);
+  // `job` gives the host of each rank of the mesh, and each rank computes with `threads` threads.
+  // `measured` may be null, and must outlive this object.
+  ClusterPrices(const Cluster& cluster, const Mesh& mesh, const GroupSite& job, int threads = 1,
+                const CollectiveCurves* measured = nullptr);
   // Consecutive ranks share a host; the cluster has the number of ranks on each.
   ClusterPrices(const Cluster& cluster, const Mesh& mesh);
 
   // Returns the seconds of the slowest rank. `mesh` must equal the constructor's.
   double Seconds(const CollectiveCall& call, const Mesh& mesh) const override;
-  // Returns the seconds of the slowest rank of one group.
-  double Seconds(const CollectiveCall& call, const GroupTraffic& group) const;
+  // Returns the times on the slowest rank of one group.
+  CollectivePrice Price(const CollectiveCall& call, const GroupTraffic& group) const;
   // Returns the seconds that one rank's traffic in a group takes.
   double Seconds(const CollectiveTraffic& traffic, const GroupTraffic& group) const;
 
@@ -50,14 +53,22 @@ class ClusterPrices final : public CollectivePrices {
   const std::vector<GroupTraffic>& GroupsAlong(absl::Span<const int> axes) const;
 
  private:
+  // Returns the seconds of the slowest rank of a group by the rates of the cluster.
+  double DescribedSeconds(const CollectiveCall& call, const GroupTraffic& group) const;
+
   const Mesh mesh_;
   const GroupSite job_;
   const Cluster cluster_;
   const Link within_host_, between_hosts_;
+  const CollectiveCurves* const measured_;
+  const CurveRanks ranks_;
   mutable Mutex mutex_;
   // By set of axes, axis i as bit i: those that were asked for. Its values stay where they are.
   mutable std::map<uint32_t, std::vector<GroupTraffic>> groups_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Returns the number of ranks on the host of a job that has most of them.
+int RanksOfFullestHost(const GroupSite& job);
 
 // Returns the dtype whose rate an instruction takes: that of its largest operand (f32 if it has
 // none).

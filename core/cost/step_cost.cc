@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster.h"
 #include "core/cost/cluster_prices.h"
+#include "core/cost/simulate_step.h"
 #include "core/ids/table.h"
 #include "core/program/memory/memory_plan.h"
 #include "core/tensor/collective.h"
@@ -165,14 +166,30 @@ std::vector<int> AxesOf(const CollectiveRequest& request, const Mesh& mesh) {
   return axes;
 }
 
-// Adds the entries of all collectives with their bytes. Returns the seconds of each request.
-Table<CollectiveId, double> AddCollectives(const Program& program, const ClusterPrices& prices,
-                                           StepCost* cost) {
+// Returns the price of a request in the slowest of its groups.
+CollectivePrice PriceOf(const CollectiveRequest& request, const Mesh& mesh,
+                        const ClusterPrices& prices) {
+  CollectivePrice slowest;
+  for (const GroupTraffic& group : prices.GroupsAlong(AxesOf(request, mesh))) {
+    CollectivePrice price;
+    if (IsMessage(request)) {
+      price.times.alone = price.times.beside = MessageSeconds(request, group, prices);
+    } else {
+      price = prices.Price(CallOf(request, group.ranks()), group);
+    }
+    if (price.times.alone >= slowest.times.alone) slowest = price;
+  }
+  return slowest;
+}
+
+// Adds the entries of all collectives with their bytes. Returns the price of each request.
+Table<CollectiveId, CollectivePrice> AddCollectives(const Program& program,
+                                                    const ClusterPrices& prices, StepCost* cost) {
   Table<CollectiveId, int64_t> calls(program.collectives.size(), 0);
   for (const Instruction& instruction : program.instructions) {
     if (program.Communicates(instruction)) ++calls[instruction.collective];
   }
-  Table<CollectiveId, double> seconds(calls.size(), 0);
+  Table<CollectiveId, CollectivePrice> priced(calls.size());
   std::vector<std::vector<RepeatedRequest>> entries;
   for (const CollectiveId i : calls.ids()) {
     if (calls[i] == 0) continue;
@@ -181,12 +198,7 @@ Table<CollectiveId, double> AddCollectives(const Program& program, const Cluster
         FindOrAddCollective(CollectiveOperationName(request.operation), request.mesh_axes, cost));
     if (entry == entries.size()) entries.emplace_back();
     entries[entry].push_back({&request, calls[i]});
-    for (const GroupTraffic& group : prices.GroupsAlong(AxesOf(request, program.mesh))) {
-      const double of_group = IsMessage(request)
-                                  ? MessageSeconds(request, group, prices)
-                                  : prices.Seconds(CallOf(request, group.ranks()), group);
-      seconds[i] = std::max(seconds[i], of_group);
-    }
+    priced[i] = PriceOf(request, program.mesh, prices);
   }
   for (size_t entry = 0; entry < entries.size(); ++entry) {
     const std::vector<int> axes = AxesOf(*entries[entry][0].request, program.mesh);
@@ -196,7 +208,7 @@ Table<CollectiveId, double> AddCollectives(const Program& program, const Cluster
     }
     cost->mutable_collectives(static_cast<int>(entry))->set_bytes(most);
   }
-  return seconds;
+  return priced;
 }
 
 // Adds the bytes at the peak, by category and side.
@@ -226,10 +238,10 @@ class InstructionPrices {
  public:
   // `measured` may be null.
   InstructionPrices(const Program& program, const Cluster& cluster, const GroupSite& job,
-                    const KernelPrices* measured)
+                    const MeasuredPrices* measured)
       : program_(program),
         cluster_(cluster),
-        measured_(measured),
+        measured_(measured == nullptr ? nullptr : &measured->kernels),
         ranks_(RanksOfFullestHost(job)),
         known_(program.kernels.size()) {}
 
@@ -252,13 +264,6 @@ class InstructionPrices {
   }
 
  private:
-  static int RanksOfFullestHost(const GroupSite& job) {
-    absl::flat_hash_map<int, int> ranks;
-    int most = 1;
-    for (const int host : job.host_of) most = std::max(most, ++ranks[host]);
-    return most;
-  }
-
   const Program& program_;
   const Cluster& cluster_;
   const KernelPrices* const measured_;
@@ -297,6 +302,23 @@ void AddTimes(const Program& program, const Table<InstructionId, TimeSpan>& time
   }
 }
 
+// Adds how much of the times rests on prices of each source.
+void AddSources(const Program& program, const Table<InstructionId, TimeSpan>& times,
+                const Table<InstructionId, PriceSource>& sources, StepCost* cost) {
+  std::array<double, 3> computation{}, communication{};
+  for (const InstructionId i : times.ids()) {
+    const bool communicates = program.Communicates(program.instructions[i]);
+    (communicates ? communication : computation)[static_cast<size_t>(sources[i])] +=
+        times[i].seconds();
+  }
+  constexpr auto kMeasured = static_cast<size_t>(PriceSource::kMeasured);
+  constexpr auto kInterpolated = static_cast<size_t>(PriceSource::kInterpolated);
+  cost->set_measured_seconds(computation[kMeasured]);
+  cost->set_interpolated_seconds(computation[kInterpolated]);
+  cost->set_measured_communication_seconds(communication[kMeasured]);
+  cost->set_interpolated_communication_seconds(communication[kInterpolated]);
+}
+
 }  // namespace
 
 int FindOrAddCollective(absl::string_view operation, absl::Span<const std::string> mesh_axes,
@@ -327,29 +349,34 @@ const StepCost::Collective* FindCollective(const StepCost& cost, absl::string_vi
 }
 
 StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job,
-                      const KernelPrices* measured) {
+                      const MeasuredPrices* measured) {
   StepCost cost;
   AddMemory(program, &cost);
   AddHostCopies(program, &cost);
-  const ClusterPrices prices(cluster, program.mesh, job);
-  const Table<CollectiveId, double> collectives = AddCollectives(program, prices, &cost);
-  Table<InstructionId, double> seconds;
-  seconds.reserve(program.instructions.size());
+  const ClusterPrices prices(cluster, program.mesh, job, program.threads,
+                             measured == nullptr ? nullptr : &measured->collectives);
+  const Table<CollectiveId, CollectivePrice> collectives = AddCollectives(program, prices, &cost);
+  Table<InstructionId, Work> works;
+  Table<InstructionId, PriceSource> sources;
+  works.reserve(program.instructions.size());
+  sources.reserve(program.instructions.size());
   InstructionPrices computing(program, cluster, job, measured);
   for (const Instruction& instruction : program.instructions) {
     if (program.Communicates(instruction)) {
-      seconds.push_back(collectives[instruction.collective]);
-      continue;
-    }
-    const Price price = computing.Of(instruction);
-    seconds.push_back(price.seconds);
-    if (price.source == PriceSource::kMeasured) {
-      cost.set_measured_seconds(cost.measured_seconds() + price.seconds);
-    } else if (price.source == PriceSource::kInterpolated) {
-      cost.set_interpolated_seconds(cost.interpolated_seconds() + price.seconds);
+      const CollectivePrice& price = collectives[instruction.collective];
+      works.push_back({price.times.alone, price.times.beside, price.times.taken});
+      sources.push_back(price.source);
+    } else {
+      const Price price = computing.Of(instruction);
+      works.push_back({price.seconds});
+      sources.push_back(price.source);
     }
   }
-  AddTimes(program, SimulateStep(program, seconds), &cost);
+  const IssueOrder order =
+      job.backend == CollectiveBackend::kNccl ? IssueOrder::kStreams : IssueOrder::kThread;
+  const Table<InstructionId, TimeSpan> times = SimulateStep(program, works, order);
+  AddTimes(program, times, &cost);
+  AddSources(program, times, sources, &cost);
   return cost;
 }
 

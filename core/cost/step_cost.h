@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "core/cost/prices/kernel_prices.h"
+#include "core/cost/prices/measured_prices.h"
 #include "core/cost/step_time.h"
 #include "core/ids/table.h"
 #include "core/layout/traffic/collective_traffic.h"
@@ -22,9 +22,9 @@ namespace tessera {
 // Returns the cost of a step of a Program whose memory is planned. `job` gives the host of each
 // rank of the Program's mesh, and the backend of its communicators. Memory, calls and bytes are
 // exact; times are simulated (SimulateStep) with the prices of `cluster`, which CheckCluster must
-// accept, and with those of `measured` for kernels, if it is not null.
+// accept, and with those of `measured` where it has some, if it is not null.
 StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job,
-                      const KernelPrices* measured = nullptr);
+                      const MeasuredPrices* measured = nullptr);
 // Returns the cost for a job whose consecutive ranks share the hosts of the cluster.
 StepCost EstimateStep(const Program& program, const Cluster& cluster);
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "core/ids/table.h"
-#include "core/program/collective_waits.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -30,26 +29,25 @@ std::vector<InstructionId> InOrder(const Program& program,
   return order;
 }
 
+// Returns the spans in which at least one of these instructions runs: disjoint, in order.
+std::vector<TimeSpan> SpansOf(const Program& program, const Table<InstructionId, TimeSpan>& times,
+                              bool communicate) {
+  std::vector<TimeSpan> spans;
+  for (const InstructionId i : InOrder(program, times, communicate)) {
+    if (spans.empty() || times[i].begin > spans.back().end) {
+      spans.push_back(times[i]);
+    } else {
+      spans.back().end = std::max(spans.back().end, times[i].end);
+    }
+  }
+  return spans;
+}
+
 }  // namespace
 
-Table<InstructionId, TimeSpan> SimulateStep(const Program& program,
-                                            const Table<InstructionId, double>& seconds) {
-  TESSERA_CHECK(seconds.size() == program.instructions.size());
-  const CollectiveWaits waits = WaitsForCollectives(program);
-  Table<InstructionId, TimeSpan> times(seconds.size());
-  Table<StreamId, double> stream_free(program.streams.size(), 0);
-  double thread_free = 0;  // when the thread can issue the next instruction
-  for (const InstructionId i : seconds.ids()) {
-    const Instruction& instruction = program.instructions[i];
-    for (const InstructionId earlier : waits.before[i]) {
-      thread_free = std::max(thread_free, times[earlier].end);
-    }
-    const double begin = std::max(thread_free, stream_free[instruction.stream]);
-    times[i] = {begin, begin + seconds[i]};
-    stream_free[instruction.stream] = times[i].end;
-    if (!program.Communicates(instruction)) thread_free = times[i].end;
-  }
-  return times;
+std::vector<TimeSpan> CommunicatingSpans(const Program& program,
+                                         const Table<InstructionId, TimeSpan>& times) {
+  return SpansOf(program, times, /*communicate=*/true);
 }
 
 double StepSeconds(const Table<InstructionId, TimeSpan>& times) {
@@ -60,14 +58,7 @@ double StepSeconds(const Table<InstructionId, TimeSpan>& times) {
 
 Overlap OverlapOf(const Program& program, const Table<InstructionId, TimeSpan>& times) {
   TESSERA_CHECK(times.size() == program.instructions.size());
-  std::vector<TimeSpan> computing;  // disjoint, in order
-  for (const InstructionId i : InOrder(program, times, /*communicate=*/false)) {
-    if (computing.empty() || times[i].begin > computing.back().end) {
-      computing.push_back(times[i]);
-    } else {
-      computing.back().end = std::max(computing.back().end, times[i].end);
-    }
-  }
+  const std::vector<TimeSpan> computing = SpansOf(program, times, /*communicate=*/false);
   Overlap overlap;
   for (const TimeSpan& span : computing) overlap.computation_seconds += span.seconds();
   overlap.exposed_seconds.resize(times.size(), 0);

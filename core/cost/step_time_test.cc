@@ -1,152 +1,41 @@
-// Times of small Programs, computed by hand. Time runs from left to right, a column each second.
 #include "core/cost/step_time.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
 #include "core/ids/table.h"
 
 namespace tessera {
-
-bool operator==(const TimeSpan& a, const TimeSpan& b) {
-  return a.begin == b.begin && a.end == b.end;
-}
-std::ostream& operator<<(std::ostream& out, const TimeSpan& span) {
-  return out << "{" << span.begin << ", " << span.end << "}";
-}
-
 namespace {
 
 using ::testing::ElementsAre;
 
-// A Program of instructions that have streams, waits and times, and compute nothing.
-class Steps {
- public:
-  Steps() { program_.streams = {"compute", "gradients", "parameters"}; }
-
-  Steps& Compute(double seconds, const std::vector<int>& waits = {}, int stream = 0) {
-    Instruction instruction;
-    instruction.stream = StreamId(stream);
-    for (const int earlier : waits) instruction.waits.emplace_back(earlier);
-    program_.instructions.push_back(std::move(instruction));
-    seconds_.push_back(seconds);
-    return *this;
-  }
-  Steps& Communicate(double seconds, int stream, const std::vector<int>& waits = {},
-                     const std::string& axis = "data") {
-    Compute(seconds, waits, stream);
-    Instruction& instruction = program_.instructions.back();
-    instruction.kind = InstructionKind::kCollective;
-    instruction.collective = program_.FindOrAddCollective({.elements = 8, .mesh_axes = {axis}});
-    return *this;
-  }
-
-  const Program& program() const { return program_; }
-  Table<InstructionId, TimeSpan> Run() const { return SimulateStep(program_, seconds_); }
-  Overlap overlap() const { return OverlapOf(program_, Run()); }
-
- private:
-  Program program_;
-  Table<InstructionId, double> seconds_;
-};
-
-TEST(StepTimeTest, AStreamRunsInOrder) {
-  const Steps steps = Steps().Compute(2).Compute(3).Compute(1);
-  EXPECT_THAT(steps.Run(), ElementsAre(TimeSpan{0, 2}, TimeSpan{2, 5}, TimeSpan{5, 6}));
-  EXPECT_EQ(StepSeconds(steps.Run()), 6);
-  EXPECT_EQ(steps.overlap().computation_seconds, 6);
-}
-
-// compute    000 22222 33
-// gradients     1111
-TEST(StepTimeTest, ACollectiveRunsBesideWhatFollows) {
-  const Steps steps = Steps().Compute(3).Communicate(4, 1, {0}).Compute(5).Compute(2, {1});
-  EXPECT_THAT(steps.Run(),
-              ElementsAre(TimeSpan{0, 3}, TimeSpan{3, 7}, TimeSpan{3, 8}, TimeSpan{8, 10}));
-  EXPECT_THAT(steps.overlap().exposed_seconds, ElementsAre(0, 0, 0, 0));
-}
-
-// compute    000 2  ...33
-// gradients     1111
-TEST(StepTimeTest, AnInstructionWaitsForACollective) {
-  const Steps steps = Steps().Compute(3).Communicate(4, 1, {0}).Compute(1).Compute(2, {1});
-  EXPECT_THAT(steps.Run(),
-              ElementsAre(TimeSpan{0, 3}, TimeSpan{3, 7}, TimeSpan{3, 4}, TimeSpan{7, 9}));
-  EXPECT_THAT(steps.overlap().exposed_seconds, ElementsAre(0, 3, 0, 0));
-  EXPECT_EQ(steps.overlap().computation_seconds, 6);
-}
-
-// compute    0 2 4
-// gradients   11133335
-TEST(StepTimeTest, TheStreamsNextCollectiveFollowsByItself) {
-  const Steps steps = Steps()
-                          .Compute(1)
-                          .Communicate(3, 1, {0})
-                          .Compute(1)
-                          .Communicate(4, 1, {2})
-                          .Compute(1)
-                          .Communicate(1, 1, {4});
-  EXPECT_THAT(steps.Run(), ElementsAre(TimeSpan{0, 1}, TimeSpan{1, 4}, TimeSpan{1, 2},
-                                       TimeSpan{4, 8}, TimeSpan{2, 3}, TimeSpan{8, 9}));
-  EXPECT_EQ(StepSeconds(steps.Run()), 9);
-  EXPECT_THAT(steps.overlap().exposed_seconds, ElementsAre(0, 1, 0, 4, 0, 1));
-}
-
-// A collective of another group is started when the one before it has ended, and the thread waits
-// for that.
-// compute    0   3
-// gradients   1112222
-TEST(StepTimeTest, TheThreadWaitsWhereGroupsDiffer) {
-  const Steps steps =
-      Steps().Compute(1).Communicate(3, 1, {0}).Communicate(4, 1, {0}, "model").Compute(1);
-  EXPECT_THAT(steps.Run(),
-              ElementsAre(TimeSpan{0, 1}, TimeSpan{1, 4}, TimeSpan{4, 8}, TimeSpan{4, 5}));
-}
-
-// The gather begins after the computation before it in the Program, not at the start of the step.
-// compute 00 2 parameters 111
-TEST(StepTimeTest, ACollectiveStartsWhenItIsIssued) {
-  const Steps steps = Steps().Compute(2).Communicate(3, 2).Compute(1);
-  EXPECT_THAT(steps.Run(), ElementsAre(TimeSpan{0, 2}, TimeSpan{2, 5}, TimeSpan{2, 3}));
-  EXPECT_EQ(StepSeconds(steps.Run()), 5);
-  EXPECT_THAT(steps.overlap().exposed_seconds, ElementsAre(0, 2, 0));
-}
-
-// The thread computes on all streams.
-// compute    00
-// parameters   111
-TEST(StepTimeTest, ComputationsRunOneAfterAnother) {
-  const Steps steps = Steps().Compute(2).Compute(3, {}, 2);
-  EXPECT_THAT(steps.Run(), ElementsAre(TimeSpan{0, 2}, TimeSpan{2, 5}));
-}
-
-// compute    0     3
-// gradients   1111
-// parameters  22222
-TEST(StepTimeTest, ExposedTimeIsCountedOnce) {
-  const Steps steps =
-      Steps().Compute(1).Communicate(4, 1, {0}).Communicate(5, 2).Compute(1, {1, 2});
-  EXPECT_THAT(steps.Run(),
-              ElementsAre(TimeSpan{0, 1}, TimeSpan{1, 5}, TimeSpan{1, 6}, TimeSpan{6, 7}));
-  EXPECT_THAT(steps.overlap().exposed_seconds, ElementsAre(0, 4, 1, 0));
-}
-
 // Measured times need not be in the Program's order, and may have gaps in which nothing runs.
 TEST(StepTimeTest, OverlapOfMeasuredTimes) {
-  const Steps steps = Steps().Communicate(0, 1).Compute(0).Compute(0).Communicate(0, 1).Compute(0);
+  Program program;
+  for (const bool communicates : {true, false, false, true, false}) {
+    Instruction instruction;
+    if (communicates) {
+      instruction.kind = InstructionKind::kCollective;
+      instruction.collective = program.FindOrAddCollective({.elements = 8, .mesh_axes = {"data"}});
+    }
+    program.instructions.push_back(std::move(instruction));
+  }
   const Table<InstructionId, TimeSpan> times = {{1, 6}, {4, 5}, {2, 3}, {8, 9}, {2, 2.5}};
-  const Overlap overlap = OverlapOf(steps.program(), times);
+  const Overlap overlap = OverlapOf(program, times);
   EXPECT_EQ(overlap.computation_seconds, 2);
   EXPECT_THAT(overlap.exposed_seconds, ElementsAre(3, 0, 0, 1, 0));
+  const std::vector<TimeSpan> spans = CommunicatingSpans(program, times);
+  ASSERT_EQ(spans.size(), 2);
+  EXPECT_EQ(spans[0].begin, 1);
+  EXPECT_EQ(spans[0].end, 6);
+  EXPECT_EQ(spans[1].seconds(), 1);
+  EXPECT_EQ(StepSeconds(times), 9);
 }
 
 TEST(StepTimeTest, AStepOfNothing) {
-  EXPECT_TRUE(Steps().Run().empty());
-  EXPECT_EQ(StepSeconds(Steps().Run()), 0);
-  EXPECT_EQ(Steps().overlap().computation_seconds, 0);
+  EXPECT_EQ(StepSeconds({}), 0);
+  EXPECT_EQ(OverlapOf(Program(), {}).computation_seconds, 0);
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ class Collectives {
   // Returns when the operation has ended on this rank: the output is complete, and no rank accesses
   // this rank's buffers any more.
   virtual absl::Status Wait(const StartedCollective& started) = 0;
+  // Returns whether Wait would return at once. Advances no operation.
+  virtual bool HasEnded(const StartedCollective& started) const = 0;
 
   // Returns the calls and bytes of this rank so far; empty if they are not counted.
   virtual std::vector<CollectiveCount> Counts() const { return {}; }

@@ -94,6 +94,10 @@ absl::Status MeshCollectives::Wait(const StartedCollective& started) {
   return groups_[started.group].communicator->Wait({started.channel, started.number});
 }
 
+bool MeshCollectives::HasEnded(const StartedCollective& started) const {
+  return groups_[started.group].communicator->HasEnded({started.channel, started.number});
+}
+
 void MeshCollectives::Abort(const absl::Status& why) {
   for (const Group& group : groups_) group.communicator->Abort(why);
 }

@@ -28,6 +28,7 @@ class MeshCollectives : public Collectives {
   StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
                           void* output, const FlatGroup::Range& unread) override;
   absl::Status Wait(const StartedCollective& started) override;
+  bool HasEnded(const StartedCollective& started) const override;
   std::vector<CollectiveCount> Counts() const override;
 
   // Aborts: the waits of all groups end with `why`, on the other ranks too.

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
-#include "core/cost/prices/kernel_prices.h"
+#include "core/cost/prices/measured_prices.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
@@ -32,8 +32,8 @@ struct PlanningFor {
   GroupSite site = {};   // the host of each rank, and the backend of their communicators
   // The run's settings (core/plan/run_settings.h). They complete open settings of a Plan.
   Plan settings = {};
-  // Measured prices of kernels on the ranks' machine; null if there are none.
-  std::shared_ptr<const KernelPrices> prices = nullptr;
+  // Measured prices of the ranks' machine; null if there are none.
+  std::shared_ptr<const MeasuredPrices> prices = nullptr;
 };
 
 // Thread safety: const methods may be called by any number of threads. Everything is a function of

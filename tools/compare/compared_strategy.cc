@@ -50,7 +50,10 @@ bool CanGoOn(const absl::Status& error, const Ranks& ranks) {
 
 ComparedStrategy::ComparedStrategy(std::string label, CommandLine line, ConfiguredRun configured,
                                    std::vector<std::string> notes)
-    : line_(std::move(line)), configured_(std::move(configured)), notes_(std::move(notes)) {
+    : line_(std::move(line)),
+      configured_(std::move(configured)),
+      notes_(std::move(notes)),
+      keeper_(configured_) {
   result_.label = std::move(label);
 }
 
@@ -96,6 +99,7 @@ absl::StatusOr<CheckedTraining> ComparedStrategy::Check(StopRequest& stop) {
 }
 
 absl::Status ComparedStrategy::Begin() {
+  step_ = *compiled_.FindProgram(kTrain);
   const TimedRun run = {configured_.config, configured_.model.get(), configured_.dataset.get()};
   absl::StatusOr<std::unique_ptr<StepTimer>> timer = StepTimer::Create(
       run, std::move(compiled_), configured_.backend.get(), configured_.ranks.ranks);
@@ -143,6 +147,10 @@ absl::Status ComparedStrategy::RunComputationAndCommunicationAlone(int64_t steps
     result_.communication_seconds.push_back(communication);
     RETURN_IF_ERROR(stop.Agree());
   }
+  const PricedCluster& priced = configured_.priced;
+  if (priced.site.size() > 0 && stop.signal() == 0) {
+    ASSIGN_OR_RETURN(prices_, timer_->TakePrices(priced.site, priced.cluster.network()));
+  }
   return timer_->PutStateBack();
 }
 
@@ -152,7 +160,7 @@ absl::Status ComparedStrategy::Run(int64_t steps, StopRequest& stop) {
       NamedStatus(label(), RunComputationAndCommunicationAlone(std::min(steps, kMostAlone), stop)));
   if (stop.signal() != 0 || !is_compared()) return absl::OkStatus();
   rounds_.push_back({result_.step_seconds.size(), result_.computation_seconds.size(),
-                     result_.losses.size(), result_.last_step, sums_});
+                     result_.losses.size(), result_.last_step, sums_, std::move(prices_)});
   result_.outcome = Outcome::kRan;
   return absl::OkStatus();
 }
@@ -174,6 +182,27 @@ void ComparedStrategy::KeepRounds(size_t rounds) {
   sums_ = last.sums;
 }
 
+StepCost ComparedStrategy::CostByPrices(size_t left_out) const {
+  MeasuredPrices prices;
+  for (size_t round = 0; round < rounds_.size(); ++round) {
+    if (round != left_out || rounds_.size() == 1) prices.AddAll(rounds_[round].prices);
+  }
+  StepCost cost = EstimateStep(step_, configured_.priced.cluster, configured_.priced.site, &prices);
+  cost.set_peak_bytes(arena_bytes_);
+  return cost;
+}
+
+void ComparedStrategy::Calibrate(StrategyResult* result) const {
+  if (configured_.priced.site.size() == 0) return;
+  result->calibrated = CostByPrices(rounds_.size());
+  size_t before = 0;
+  for (size_t round = 0; round < rounds_.size(); ++round) {
+    result->round_steps.push_back(static_cast<int64_t>(rounds_[round].steps - before));
+    before = rounds_[round].steps;
+    result->calibrated_rounds.push_back(CostByPrices(round).step_seconds());
+  }
+}
+
 LossSeries ComparedStrategy::Series() const {
   return {label(), lowered_, result_.losses, result_.grad_norms};
 }
@@ -193,6 +222,9 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   result.counted = PerStep(merged, steps);
   result.counted.set_peak_bytes(arena_bytes_);
   RemoveUncalled(&result.counted);
+  Calibrate(&result);
+  for (const Round& round : rounds_) keeper_.Add(round.prices);
+  RETURN_IF_ERROR(keeper_.Keep());
   if (configured_.priced.site.size() > 0) {
     result.same_collectives =
         NamedStatus(label(), CompareCollectives(result.estimated, merged, steps));

@@ -11,11 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
+#include "core/cost/prices/measured_prices.h"
+#include "core/program/program.h"
 #include "core/train/measure/step_timer.h"
 #include "tools/compare/comparison.h"
 #include "tools/compare/same_training.h"
 #include "tools/compare/training_check.h"
 #include "tools/train/flags/flags.h"
+#include "tools/train/price_keeper.h"
 #include "tools/train/rank/stop_request.h"
 #include "tools/train/setup/configure.h"
 
@@ -81,6 +84,7 @@ class ComparedStrategy {
     size_t steps = 0, alone = 0, losses = 0;
     int64_t last_step = 0;
     StepCost sums;
+    MeasuredPrices prices;  // of this round
   };
 
   // Excludes the strategy for an error that all ranks have. Returns an error that they do not.
@@ -89,6 +93,11 @@ class ComparedStrategy {
   absl::Status RecordResult(const StepResult& step);
   absl::Status RunSteps(int64_t steps, StopRequest& stop);
   absl::Status RunComputationAndCommunicationAlone(int64_t steps, StopRequest& stop);
+  // Returns the cost of a step by the prices of all rounds but `left_out`, or of all if there is no
+  // other one.
+  StepCost CostByPrices(size_t left_out) const;
+  // Sets what is predicted with the prices that the rounds have measured.
+  void Calibrate(StrategyResult* result) const;
 
   const CommandLine line_;
   const ConfiguredRun configured_;
@@ -98,6 +107,9 @@ class ComparedStrategy {
   bool lowered_ = false;
   std::unique_ptr<TrainingCheck> check_;
   std::unique_ptr<StepTimer> timer_;
+  Program step_;           // of training, from Begin
+  MeasuredPrices prices_;  // of the round that runs
+  PriceKeeper keeper_;
   StepCost sums_;          // calls and bytes of this rank in all timed steps
   StrategyResult result_;  // of this rank, without `counted`
   std::vector<Round> rounds_;

@@ -155,6 +155,15 @@ void AddTimes(const Comparison& comparison, Rows* rows) {
   AddTimeRow(
       "step time, median", [](const StepCost& cost) { return cost.step_seconds(); },
       [](const StrategyResult& each) { return Median(each.step_seconds); }, rows);
+  const auto is_calibrated = [](const StrategyResult& each) {
+    return HasRun(each) && each.calibrated.step_seconds() > 0;
+  };
+  if (absl::c_any_of(comparison.strategies, is_calibrated)) {
+    rows->Add("  by the prices of these rounds", [&](const StrategyResult& each) {
+      return Cells{is_calibrated(each) ? Seconds(each.calibrated.step_seconds()) : kNothing,
+                   kNothing};
+    });
+  }
   AddMeasuredRow(
       "  from the first quartile",
       [](const StrategyResult& each) { return Quantile(each.step_seconds, 0.25); }, rows);

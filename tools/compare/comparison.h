@@ -32,7 +32,13 @@ struct StrategyResult {
   std::vector<double> communication_seconds;  // of a step's collectives, one after the other
   std::vector<double> losses, grad_norms;     // of all steps; the first one is not timed
   int64_t last_step = 0;
-  StepCost estimated;
+  StepCost estimated;  // before anything ran
+  // By the prices of kernels and collectives that all rounds have measured.
+  StepCost calibrated;
+  // By round: the predicted seconds of a step by the prices of the other rounds (of this one, if
+  // there is no other), and the number of timed steps.
+  std::vector<double> calibrated_rounds;
+  std::vector<int64_t> round_steps;
   // The memory that a rank has allocated, and the collectives of the rank that has the most.
   StepCost counted;
   // An error if the counted collectives differ from the estimated ones.

@@ -72,6 +72,7 @@ Json MeasuredJson(const StrategyResult& result, int64_t tokens) {
   json["peak_bytes"] = result.counted.peak_bytes();
   json["collectives"] = CollectivesJson(result.counted, /*with_times=*/false);
   json["steps"] = result.step_seconds;
+  json["round_steps"] = result.round_steps;
   json["computations"] = result.computation_seconds;
   json["communications"] = result.communication_seconds;
   json["losses"] = result.losses;
@@ -105,6 +106,10 @@ std::string ComparisonJson(const Comparison& comparison) {
       each["estimated"] = EstimateJson(result.estimated, comparison.tokens);
     }
     if (result.outcome == Outcome::kRan) {
+      if (result.calibrated.step_seconds() > 0) {
+        Json& calibrated = each["calibrated"] = EstimateJson(result.calibrated, comparison.tokens);
+        calibrated["rounds"] = result.calibrated_rounds;
+      }
       each["measured"] = MeasuredJson(result, comparison.tokens);
     }
     json["strategies"].push_back(std::move(each));

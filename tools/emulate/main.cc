@@ -7,11 +7,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "core/posix/available_cores.h"
 #include "core/posix/program_files.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
+#include "core/text/human_units.h"
 #include "core/text/version.h"
 #include "tools/emulate/emulated_network.h"
 #include "tools/emulate/flags.h"
@@ -43,6 +45,12 @@ absl::StatusOr<int> Emulate(EmulateCommandLine line) {
   ASSIGN_OR_RETURN(const std::string program,
                    comm::FindProgram(line.launch.program, path == nullptr ? "" : path));
   ASSIGN_OR_RETURN(const EmulatedNetwork network, EmulatedNetwork::Make(line.hosts, line.limits));
+  // Prices of collectives are kept by the name of the network.
+  setenv("TESSERA_NETWORK",
+         absl::StrFormat("emulated, %s, %s", FormatCount(line.limits.bits_per_second, "bit/s"),
+                         absl::FormatDuration(line.limits.latency))
+             .c_str(),
+         /*overwrite=*/0);
   HostRanks ranks = {line.ranks_per_host, {}, CoresToShareOut(line.hosts)};
   for (int host = 0; host < line.hosts; ++host) {
     ranks.namespaces.push_back(network.HostNamespace(host));

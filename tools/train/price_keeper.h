@@ -3,7 +3,7 @@
 #define TESSERA_TOOLS_TRAIN_PRICE_KEEPER_H_
 
 #include "absl/status/status.h"
-#include "core/cost/prices/kernel_prices.h"
+#include "core/cost/prices/measured_prices.h"
 #include "core/cost/step_time.h"
 #include "core/ids/table.h"
 #include "core/posix/load_of_others.h"
@@ -19,6 +19,8 @@ class PriceKeeper {
   // The run must outlive it.
   explicit PriceKeeper(const ConfiguredRun& configured) : configured_(configured) {}
 
+  // Adds measurements.
+  void Add(const MeasuredPrices& measured) { prices_.AddAll(measured); }
   // Adds the times of the instructions of a step.
   void AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times);
   // Adds the prices to the file of this user, unless other processes were busy meanwhile or ranks
@@ -28,7 +30,7 @@ class PriceKeeper {
 
  private:
   const ConfiguredRun& configured_;
-  KernelPrices prices_;
+  MeasuredPrices prices_;
   LoadOfOthers load_;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster_prices.h"
+#include "core/cost/step_time.h"
 
 namespace tessera {
 namespace {
@@ -25,6 +26,29 @@ std::string DTypesOf(const std::vector<TensorType>& types) {
     absl::StrAppend(&text, " ", std::string(DTypeName(type.dtype)));
   }
   return text;
+}
+
+// Returns the mean time of each kernel's instructions that did not run in one of these spans, which
+// are disjoint and in order.
+Table<KernelId, double> MeanSeconds(const Program& program,
+                                    const Table<InstructionId, TimeSpan>& times,
+                                    const std::vector<TimeSpan>& left_out) {
+  Table<KernelId, double> seconds(program.kernels.size(), 0);
+  Table<KernelId, int> instructions(program.kernels.size(), 0);
+  for (const InstructionId i : times.ids()) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.kind != InstructionKind::kKernel) continue;
+    const auto after =
+        std::partition_point(left_out.begin(), left_out.end(),
+                             [&](const TimeSpan& span) { return span.end <= times[i].begin; });
+    if (after != left_out.end() && after->begin < times[i].end) continue;
+    seconds[instruction.kernel] += times[i].seconds();
+    ++instructions[instruction.kernel];
+  }
+  for (const KernelId id : seconds.ids()) {
+    if (instructions[id] > 0) seconds[id] /= instructions[id];
+  }
+  return seconds;
 }
 
 }  // namespace
@@ -59,6 +83,16 @@ std::string FamilyOf(const PlannedKernel& kernel) {
                       " threads=", request.threads, " by ", std::string(kernel.kernel->name()));
 }
 
+Table<KernelId, double> MeanKernelSeconds(const Program& program,
+                                          const Table<InstructionId, TimeSpan>& times) {
+  return MeanSeconds(program, times, {});
+}
+
+Table<KernelId, double> MeanKernelSecondsAlone(const Program& program,
+                                               const Table<InstructionId, TimeSpan>& times) {
+  return MeanSeconds(program, times, CommunicatingSpans(program, times));
+}
+
 void KernelPrices::Add(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype,
                        double seconds) {
   MeasuredWork& work = works_[{kernel.key, std::string(kernel.kernel->name()), ranks}];
@@ -71,27 +105,15 @@ void KernelPrices::Add(const PlannedKernel& kernel, int ranks, const OpCost& cos
   if (work.seconds.size() > kKept) work.seconds.erase(work.seconds.begin());
 }
 
-void KernelPrices::AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times,
-                           int ranks) {
-  struct Sum {
-    InstructionId first;
-    int instructions = 0;
-    double seconds = 0;
-  };
-  Table<KernelId, Sum> sums(program.kernels.size());
-  for (const InstructionId i : times.ids()) {
-    const Instruction& instruction = program.instructions[i];
-    if (instruction.kind != InstructionKind::kKernel) continue;
-    Sum& sum = sums[instruction.kernel];
-    if (sum.instructions++ == 0) sum.first = i;
-    sum.seconds += times[i].seconds();
-  }
-  for (const KernelId id : sums.ids()) {
-    const Sum& sum = sums[id];
-    if (sum.instructions == 0 || sum.seconds <= 0) continue;
-    const PlannedKernel& kernel = program.kernels[id];
-    Add(kernel, ranks, program.instructions[sum.first].cost, DTypeOfRate(kernel.request.inputs),
-        sum.seconds / sum.instructions);
+void KernelPrices::Add(const Program& program, const Table<KernelId, double>& seconds, int ranks) {
+  Table<KernelId, bool> added(program.kernels.size(), false);
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.kind != InstructionKind::kKernel || added[instruction.kernel]) continue;
+    added[instruction.kernel] = true;
+    if (seconds[instruction.kernel] <= 0) continue;
+    const PlannedKernel& kernel = program.KernelOf(instruction);
+    Add(kernel, ranks, instruction.cost, DTypeOfRate(kernel.request.inputs),
+        seconds[instruction.kernel]);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "core/cost/prices/price_source.h"
 #include "core/cost/step_time.h"
 #include "core/graph/operator.h"
 #include "core/ids/table.h"
@@ -17,18 +18,6 @@
 #include "core/tensor/dtype.h"
 
 namespace tessera {
-
-// Where a price comes from.
-enum class PriceSource {
-  kMeasured,      // this kernel has run this request on this machine
-  kInterpolated,  // it has run requests of other sizes
-  kDescribed,     // only rates are known
-};
-
-struct Price {
-  double seconds = 0;
-  PriceSource source = PriceSource::kDescribed;
-};
 
 // The key of a kernel's price; prices of one machine need no more.
 struct PricedWork {
@@ -60,6 +49,13 @@ struct MeasuredWork {
 // without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{}".
 std::string FamilyOf(const PlannedKernel& kernel);
 
+// Returns the mean time of each kernel's instructions in a step; 0 for a kernel without any.
+Table<KernelId, double> MeanKernelSeconds(const Program& program,
+                                          const Table<InstructionId, TimeSpan>& times);
+// The same without the instructions that ran beside a collective, which took time from them.
+Table<KernelId, double> MeanKernelSecondsAlone(const Program& program,
+                                               const Table<InstructionId, TimeSpan>& times);
+
 // Returns the seconds by which work is described (ComputationSeconds with a cluster's rates).
 using DescribedSeconds = std::function<double(const OpCost& cost, DType dtype)>;
 
@@ -75,8 +71,8 @@ class KernelPrices {
 
   // Adds the mean time of a kernel's instructions in a step. `cost` is that of one of them.
   void Add(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype, double seconds);
-  // Adds the times of a step of a Program, which ran while `ranks` ranks of this host computed.
-  void AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times, int ranks);
+  // Adds the MeanKernelSeconds of a step, which ran while `ranks` ranks of this host computed.
+  void Add(const Program& program, const Table<KernelId, double>& seconds, int ranks);
   // Sets what is known of one kernel, as read from a file.
   void Set(const PricedWork& work, MeasuredWork measured);
   // Adds the measurements of `other`, as newer ones.

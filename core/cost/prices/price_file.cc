@@ -16,8 +16,11 @@ namespace tessera {
 namespace {
 
 // Room for the requests of hundreds of models.
-constexpr MachineFile kFile = {
-    .holds = "prices", .values = "kernels", .limits = {.bytes = size_t{64} << 20, .depth = 7}};
+constexpr MachineFile kFile = {.holds = "prices",
+                               .values = "prices",
+                               .format = 2,
+                               .limits = {.bytes = size_t{64} << 20, .depth = 8}};
+constexpr char kKernels[] = "kernels", kCollectives[] = "collectives";
 // No kernel takes longer, and no work is larger.
 constexpr double kMostSeconds = 1e6;
 constexpr double kMostWork = 1e30;
@@ -84,7 +87,13 @@ CacheJson ToJson(const MeasuredWork& work) {
   return values;
 }
 
-KernelPrices FromValues(const CacheJson& values) {
+// Returns an object of an object; an empty one if it has none of this name.
+CacheJson ObjectOf(const CacheJson& values, const char* name) {
+  const auto found = values.find(name);
+  return found != values.end() && found->is_object() ? *found : CacheJson::object();
+}
+
+KernelPrices KernelsFrom(const CacheJson& values) {
   KernelPrices prices;
   for (const auto& [request, kernels] : values.items()) {
     if (!kernels.is_object()) continue;
@@ -97,6 +106,60 @@ KernelPrices FromValues(const CacheJson& values) {
   return prices;
 }
 
+CacheJson ToJson(const KernelPrices& prices) {
+  CacheJson values = CacheJson::object();
+  for (const auto& [work, kept] : prices.works()) {
+    values[work.request][NameOf(work)] = ToJson(kept);
+  }
+  return values;
+}
+
+// Returns nothing unless the value is a list of times that can be.
+std::optional<CollectiveTimes> TimesFrom(const CacheJson& value) {
+  if (!value.is_array() || value.size() != 3) return std::nullopt;
+  double seconds[3] = {};
+  for (size_t i = 0; i < 3; ++i) {
+    if (!value[i].is_number()) return std::nullopt;
+    seconds[i] = static_cast<double>(value[i]);
+    if (!(seconds[i] >= 0 && seconds[i] <= kMostSeconds)) return std::nullopt;
+  }
+  if (!(seconds[0] > 0)) return std::nullopt;
+  return CollectiveTimes{seconds[0], seconds[1], seconds[2]};
+}
+
+CollectiveCurves CollectivesFrom(const CacheJson& values) {
+  CollectiveCurves prices;
+  for (const auto& [name, curve] : values.items()) {
+    if (!curve.is_object()) continue;
+    for (const auto& [size, measured] : curve.items()) {
+      int64_t bytes = 0;
+      if (!absl::SimpleAtoi(size, &bytes) || bytes < 0 || !measured.is_array()) continue;
+      for (const CacheJson& each : measured) {
+        const std::optional<CollectiveTimes> times = TimesFrom(each);
+        if (times.has_value()) prices.Add(name, bytes, *times);
+      }
+    }
+  }
+  return prices;
+}
+
+CacheJson ToJson(const CollectiveCurves& prices) {
+  CacheJson values = CacheJson::object();
+  for (const auto& [name, curve] : prices.curves()) {
+    for (const auto& [bytes, measured] : curve) {
+      CacheJson& list = values[name][absl::StrCat(bytes)] = CacheJson::array();
+      for (const CollectiveTimes& times : measured) {
+        list.push_back(CacheJson::array({times.alone, times.beside, times.taken}));
+      }
+    }
+  }
+  return values;
+}
+
+MeasuredPrices FromValues(const CacheJson& values) {
+  return {KernelsFrom(ObjectOf(values, kKernels)), CollectivesFrom(ObjectOf(values, kCollectives))};
+}
+
 }  // namespace
 
 std::string PriceFilePath() { return CachePath("prices.json"); }
@@ -107,14 +170,11 @@ PricesOfFile ReadPriceFile(const std::string& path, const KernelCatalogue& catal
 }
 
 absl::Status AddToPriceFile(const std::string& path, const KernelCatalogue& catalogue,
-                            const KernelPrices& measured) {
+                            const MeasuredPrices& measured) {
   return UpdateMachineFile(path, kFile, catalogue, [&measured](CacheJson& values) {
-    KernelPrices prices = FromValues(values);
+    MeasuredPrices prices = FromValues(values);
     prices.AddAll(measured);
-    values = CacheJson::object();
-    for (const auto& [work, kept] : prices.works()) {
-      values[work.request][NameOf(work)] = ToJson(kept);
-    }
+    values = {{kKernels, ToJson(prices.kernels)}, {kCollectives, ToJson(prices.collectives)}};
   });
 }
 

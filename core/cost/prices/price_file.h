@@ -1,15 +1,25 @@
-// The file in which prices of kernels are kept between runs, one for each user
+// The file in which measured prices are kept between runs, one for each user
 // (core/cost/machine_file.h). A machine's values are
 //
-//   "kernels": {
-//     "gelu{approximate=\"tanh\"} f32[1024, 3072] -> f32[1024, 3072] threads=2": {
-//       "highway, 1 rank": {
-//         "family": "gelu approximate=tanh f32 -> f32 threads=2 by highway",
-//         "dtype": "f32", "flops": 2.5e7, "bytes": 2.5e7,
-//         "seconds": [0.0031, 0.0030, 0.0032]
+//   "prices": {
+//     "kernels": {
+//       "gelu{approximate=\"tanh\"} f32[1024, 3072] -> f32[1024, 3072] threads=2": {
+//         "highway, 1 rank": {
+//           "family": "gelu approximate=tanh f32 -> f32 threads=2 by highway",
+//           "dtype": "f32", "flops": 2.5e7, "bytes": 2.5e7,
+//           "seconds": [0.0031, 0.0030, 0.0032]
+//         }
+//       }
+//     },
+//     "collectives": {
+//       "all-gather of f32, shm, 2 ranks; 2 ranks of 1 thread on a host": {
+//         "1048576": [[0.00013, 0.00021, 0.00012]]
 //       }
 //     }
 //   }
+//
+// A collective's times are, by the bytes of its full buffer and from the oldest measurement to the
+// last: alone, beside computation, and taken from that.
 //
 // Thread safety: every function may be called from any thread, and by several processes.
 #ifndef TESSERA_CORE_COST_PRICES_PRICE_FILE_H_
@@ -18,7 +28,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/cost/prices/kernel_prices.h"
+#include "core/cost/prices/measured_prices.h"
 #include "core/kernels/interface/backend.h"
 
 namespace tessera {
@@ -28,7 +38,7 @@ namespace tessera {
 std::string PriceFilePath();
 
 struct PricesOfFile {
-  KernelPrices prices;
+  MeasuredPrices prices;
   std::string note;  // MachineValues::note
 };
 
@@ -38,7 +48,7 @@ PricesOfFile ReadPriceFile(const std::string& path, const KernelCatalogue& catal
 
 // Adds measurements to those of the file, as newer ones (KernelPrices::kKept).
 absl::Status AddToPriceFile(const std::string& path, const KernelCatalogue& catalogue,
-                            const KernelPrices& measured);
+                            const MeasuredPrices& measured);
 
 }  // namespace tessera
 

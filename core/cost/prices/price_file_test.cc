@@ -26,14 +26,14 @@ class PriceFileTest : public ::testing::Test {
     std::filesystem::remove(path_);
   }
 
-  static KernelPrices One(double seconds) {
+  static MeasuredPrices One(double seconds) {
     MeasuredWork measured;
     measured.family = "relu f32 -> f32 threads=1 by highway";
     measured.cost.flops = 8;
     measured.cost.bytes = 64;
     measured.seconds = {seconds};
-    KernelPrices prices;
-    prices.Set({"relu f32[8] -> f32[8] threads=1", "highway", 2}, std::move(measured));
+    MeasuredPrices prices;
+    prices.kernels.Set({"relu f32[8] -> f32[8] threads=1", "highway", 2}, std::move(measured));
     return prices;
   }
   std::string Text() const {
@@ -53,8 +53,8 @@ TEST_F(PriceFileTest, ReturnsWhatWasAdded) {
   ASSERT_TRUE(AddToPriceFile(path_, *backend_, One(0.25)).ok());
   ASSERT_TRUE(AddToPriceFile(path_, *backend_, One(0.5)).ok());
   const PricesOfFile read = Read();
-  ASSERT_EQ(read.prices.works().size(), 1);
-  const auto& [work, measured] = *read.prices.works().begin();
+  ASSERT_EQ(read.prices.kernels.works().size(), 1);
+  const auto& [work, measured] = *read.prices.kernels.works().begin();
   EXPECT_EQ(work.request, "relu f32[8] -> f32[8] threads=1");
   EXPECT_EQ(work.kernel, "highway");
   EXPECT_EQ(work.ranks, 2);
@@ -77,7 +77,7 @@ TEST_F(PriceFileTest, EntriesThatNoMeasurementMakesAreLeftOut) {
     Write(damaged);
     EXPECT_TRUE(Read().prices.empty()) << from << " " << to;
     ASSERT_TRUE(AddToPriceFile(path_, *backend_, One(0.5)).ok());
-    EXPECT_EQ(Read().prices.works().size(), 1);
+    EXPECT_EQ(Read().prices.kernels.works().size(), 1);
   }
 }
 
@@ -86,7 +86,7 @@ TEST_F(PriceFileTest, AFileOfSomethingElseIsReportedAndMadeAnew) {
   const std::string good = Text();
   const std::pair<std::string, const char*> files[] = {
       {"no json", "is no file of prices"},
-      {absl::StrReplaceAll(good, {{"\"format\": 1", "\"format\": 2"}}), "is not of format 1"},
+      {absl::StrReplaceAll(good, {{"\"format\": 2", "\"format\": 1"}}), "is not of format 2"},
       {absl::StrReplaceAll(good, {{"reference", "another"}}), "are of other processors"},
       {absl::StrReplaceAll(good, {{"\"libraries\": \"", "\"libraries\": \"other "}}),
        "were measured with other versions"}};
@@ -97,7 +97,7 @@ TEST_F(PriceFileTest, AFileOfSomethingElseIsReportedAndMadeAnew) {
     EXPECT_THAT(Read().note, HasSubstr(note));
     EXPECT_THAT(Read().note, Not(HasSubstr("\n")));
     ASSERT_TRUE(AddToPriceFile(path_, *backend_, One(0.25)).ok());
-    EXPECT_EQ(Read().prices.works().size(), 1);
+    EXPECT_EQ(Read().prices.kernels.works().size(), 1);
   }
 }
 

@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "absl/types/span.h"
+#include "core/cost/cluster_prices.h"
 #include "core/plan/complete.h"
 #include "core/status/status_macros.h"
-#include "core/train/programs.h"
+#include "core/train/measure/measured_steps.h"
 #include "core/train/ranks/rank_engine.h"
 
 namespace tessera {
@@ -20,6 +22,8 @@ absl::StatusOr<std::unique_ptr<StepTimer>> StepTimer::Create(const TimedRun& run
     ASSIGN_OR_RETURN(const Mesh mesh, MeshOfPlan(compiled.plan, ranks->size()));
     ASSIGN_OR_RETURN(Collectives* const actual, ranks->CollectivesOn(mesh));
     timer->collectives_ = std::make_unique<SwitchableCollectives>(actual);
+    timer->collective_timer_ = std::make_unique<CollectiveTimer>(timer->collectives_.get(), ranks,
+                                                                 backend->processor().threads);
   }
   ASSIGN_OR_RETURN(timer->engine_,
                    MakeRankEngine(std::move(compiled), backend, *ranks, timer->collectives_.get()));
@@ -66,9 +70,13 @@ absl::StatusOr<double> StepTimer::TimeComputation() {
   absl::StatusOr<double> seconds = TimeOnAllRanks([&]() -> absl::Status {
     // A step may write over its inputs.
     RETURN_IF_ERROR(trainer_->SetTrainInputs(*engine_));
-    return engine_->Run(kTrain);
+    return engine_->executor(kTrain).RunTimed();
   });
   if (collectives_ != nullptr) collectives_->set_excluded(false);
+  RETURN_IF_ERROR(seconds.status());
+  const Executor& executor = engine_->executor(kTrain);
+  kernel_seconds_.push_back(
+      MeanKernelSeconds(program(), ToTimeSpans(executor.times(), executor.step_begin_ns())));
   return seconds;
 }
 
@@ -91,7 +99,43 @@ absl::Status StepTimer::PutStateBack() {
 
 absl::StatusOr<double> StepTimer::TimeCommunication() {
   if (collectives_ == nullptr) return 0.0;
-  return TimeOnAllRanks([&] { return collectives_->RunRecorded(); });
+  return TimeOnAllRanks([&] { return collective_timer_->TimeAlone(); });
+}
+
+absl::StatusOr<Table<KernelId, double>> StepTimer::MeanOfRanks(
+    const Table<KernelId, double>& mine) {
+  std::vector<double> values(mine.begin(), mine.end());
+  const absl::string_view bytes(reinterpret_cast<const char*>(values.data()),
+                                values.size() * sizeof(double));
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, ranks_.AllGather(bytes));
+  Table<KernelId, double> mean(mine.size(), 0);
+  for (const std::string& of_rank : all) {
+    if (of_rank.size() != bytes.size()) {
+      return absl::InternalError("a rank has sent the times of other kernels");
+    }
+    std::memcpy(values.data(), of_rank.data(), of_rank.size());
+    for (const KernelId id : mean.ids()) {
+      mean[id] += values[static_cast<size_t>(id.index())] / static_cast<double>(all.size());
+    }
+  }
+  return mean;
+}
+
+absl::StatusOr<MeasuredPrices> StepTimer::TakePrices(const GroupSite& job,
+                                                     const std::string& network) {
+  const int ranks_of_host = RanksOfFullestHost(job);
+  MeasuredPrices prices;
+  for (const Table<KernelId, double>& mine : kernel_seconds_) {
+    ASSIGN_OR_RETURN(const auto mean, MeanOfRanks(mine));
+    prices.kernels.Add(program(), mean, ranks_of_host);
+  }
+  kernel_seconds_.clear();
+  if (collectives_ == nullptr) return prices;
+  RETURN_IF_ERROR(collective_timer_->TimeBeside());
+  ASSIGN_OR_RETURN(prices.collectives,
+                   collective_timer_->TakeCurves(program().mesh, job,
+                                                 {ranks_of_host, program().threads, network}));
+  return prices;
 }
 
 }  // namespace tessera

@@ -5,17 +5,23 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
+#include "core/cost/prices/measured_prices.h"
+#include "core/ids/table.h"
 #include "core/kernels/interface/backend.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/model/model.h"
 #include "core/runtime/engine.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/dataset.h"
+#include "core/train/measure/collective_timer.h"
 #include "core/train/measure/switchable_collectives.h"
+#include "core/train/programs.h"
 #include "core/train/ranks/ranks.h"
 #include "core/train/trainer.h"
 
@@ -60,18 +66,29 @@ class StepTimer {
   // Runs the recorded collectives, one after the other, and returns their time. It overwrites their
   // buffers, which may hold state of the run.
   absl::StatusOr<double> TimeCommunication();
+  // Runs each distinct one of them beside computation, and returns the prices of the run's kernels
+  // (the mean of all ranks) and collectives (on the slowest rank) by all measurements since the
+  // last call. `job` gives the host of each rank. Call it after TimeComputation and
+  // TimeCommunication, before PutStateBack.
+  absl::StatusOr<MeasuredPrices> TakePrices(const GroupSite& job, const std::string& network);
 
  private:
   StepTimer(const TimedRun& run, Ranks* ranks) : run_(run), ranks_(*ranks) {}
 
+  const Program& program() const { return engine_->executor(kTrain).program(); }
+
+  // Returns the mean over ranks of each kernel's seconds. Collective.
+  absl::StatusOr<Table<KernelId, double>> MeanOfRanks(const Table<KernelId, double>& mine);
   // Calls a function on all ranks at once, and returns its time. Collective.
   absl::StatusOr<double> TimeOnAllRanks(const std::function<absl::Status()>& function);
 
   const TimedRun run_;
   Ranks& ranks_;
   std::unique_ptr<SwitchableCollectives> collectives_;  // null for one rank
+  std::unique_ptr<CollectiveTimer> collective_timer_;   // null for one rank
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Trainer> trainer_;
+  std::vector<Table<KernelId, double>> kernel_seconds_;  // MeanKernelSeconds of steps, this rank's
   std::vector<std::vector<char>> state_;  // copies of the engine's states, in their order
 };
 

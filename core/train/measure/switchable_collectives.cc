@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "core/status/status_macros.h"
-
 namespace tessera {
 namespace {
 
@@ -25,13 +23,11 @@ class Stopwatch {
   const Clock::time_point begin_;
 };
 
-// Returns whether an operation can end before the next one begins. A send or receive may not: each
-// rank of a ring does both, in some order, and neither can end before the other has begun.
+}  // namespace
+
 bool EndsByItself(CollectiveOperation operation) {
   return operation != CollectiveOperation::kSend && operation != CollectiveOperation::kReceive;
 }
-
-}  // namespace
 
 StartedCollective SwitchableCollectives::Start(const CollectiveRequest& request, int group,
                                                const void* input, void* output,
@@ -47,14 +43,6 @@ StartedCollective SwitchableCollectives::Start(const CollectiveRequest& request,
 absl::Status SwitchableCollectives::Wait(const StartedCollective& started) {
   const Stopwatch stopwatch(excluded_ ? &excluded_nanoseconds_ : nullptr);
   return actual_.Wait(started);
-}
-
-absl::Status SwitchableCollectives::RunRecorded() {
-  for (const Call& call : recorded_) {
-    RETURN_IF_ERROR(actual_.Wait(
-        actual_.Start(*call.request, call.group, call.input, call.output, call.unread)));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tessera

@@ -13,6 +13,10 @@
 
 namespace tessera {
 
+// Returns whether an operation can end before the next one begins. A send or receive may not: each
+// rank of a ring does both, in some order, and neither can end before the other has begun.
+bool EndsByItself(CollectiveOperation operation);
+
 // Not thread-safe. `actual` must outlive it.
 class SwitchableCollectives : public Collectives {
  public:
@@ -26,6 +30,9 @@ class SwitchableCollectives : public Collectives {
   StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
                           void* output, const FlatGroup::Range& unread) override;
   absl::Status Wait(const StartedCollective& started) override;
+  bool HasEnded(const StartedCollective& started) const override {
+    return actual_.HasEnded(started);
+  }
   std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
   // If true, each operation other than a send or receive ends before Start returns, so that none
@@ -35,13 +42,7 @@ class SwitchableCollectives : public Collectives {
   // finite is skipped.)
   void set_excluded(bool value) { excluded_ = value; }
   int64_t excluded_nanoseconds() const { return excluded_nanoseconds_; }
-  // If true, operations are recorded for RunRecorded.
-  void set_recording(bool value) { recording_ = value; }
-
-  // Runs the recorded operations, one after the other. Collective.
-  absl::Status RunRecorded();
-
- private:
+  // An operation with its operands.
   struct Call {
     const CollectiveRequest* request;
     int group;
@@ -50,6 +51,15 @@ class SwitchableCollectives : public Collectives {
     FlatGroup::Range unread;
   };
 
+  // If true, operations are recorded.
+  void set_recording(bool value) { recording_ = value; }
+  const std::vector<Call>& recorded() const { return recorded_; }
+  // Starts a recorded operation again.
+  StartedCollective Start(const Call& call) {
+    return actual_.Start(*call.request, call.group, call.input, call.output, call.unread);
+  }
+
+ private:
   Collectives& actual_;
   bool excluded_ = false;
   int64_t excluded_nanoseconds_ = 0;

@@ -223,11 +223,11 @@ absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefiniti
 }
 
 // Returns the cluster of the run and the site of its ranks, if anything is priced.
-absl::StatusOr<PricedCluster> FindCluster(const CommandLine& line, const RunRanks& ranks,
-                                          const RunConfig& config, Backend& backend) {
+absl::StatusOr<PricedCluster> PricedClusterOf(const CommandLine& line, const RunRanks& ranks,
+                                              const RunConfig& config, Backend& backend) {
   PricedCluster priced;
-  const bool is_priced = ranks.size > 1 || !line.strategy.empty() || !line.cluster.empty() ||
-                         (line.plan_only && line.mode == Mode::kTrain);
+  const bool is_priced = ranks.size > 1 || !line.strategy.empty() || !line.plan.empty() ||
+                         !line.cluster.empty() || (line.plan_only && line.mode == Mode::kTrain);
   if (!is_priced) return priced;
   const bool runs = ranks.site.size() > 0;
   const bool tcp =
@@ -281,13 +281,13 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
   RETURN_IF_ERROR(CompareConfigurations(effective.facts, *local->backend, ranks));
   ASSIGN_OR_RETURN(OpenedData data, OpenData(line, definition, checkpoint, *local, ranks, notes));
   ASSIGN_OR_RETURN(PricedCluster priced,
-                   FindCluster(line, run_ranks, effective.config, *local->backend));
+                   PricedClusterOf(line, run_ranks, effective.config, *local->backend));
   MemoryBound memory_bound = BoundOf(line, effective.config, priced.cluster);
   auto kernels = std::make_unique<KernelSelection>(
       ranks.is_first() ? line.kernels : kDefaultKernels, local->backend.get());
-  std::shared_ptr<const KernelPrices> prices;
+  std::shared_ptr<const MeasuredPrices> prices;
   if (ranks.is_first() && line.cluster.empty() && priced.site.size() > 0) {
-    prices = std::make_shared<const KernelPrices>(
+    prices = std::make_shared<const MeasuredPrices>(
         ReadPriceFile(PriceFilePath(), *local->backend).prices);
   }
   return ConfiguredRun{.definition = &definition,

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
-#include "core/cost/prices/kernel_prices.h"
+#include "core/cost/prices/measured_prices.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/model/model.h"
@@ -65,8 +65,8 @@ struct ConfiguredRun {
   std::unique_ptr<Dataset> dataset;  // nullptr if the data are not read: to sample, or to plan
   int64_t first_row = 0;             // of the data, at which training begins
   PricedCluster priced;              // empty if nothing is priced
-  // Measured prices of this machine's kernels, on rank 0; null if another cluster is priced.
-  std::shared_ptr<const KernelPrices> prices;
+  // Measured prices of this machine, on rank 0; null if another cluster is priced.
+  std::shared_ptr<const MeasuredPrices> prices;
   MemoryBound memory_bound;
 };
 

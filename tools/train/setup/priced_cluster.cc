@@ -1,6 +1,7 @@
 #include "tools/train/setup/priced_cluster.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& b
   }
   Cluster cluster =
       ClusterOfMachine(machine, rates, tcp ? CollectiveBackend::kTcp : CollectiveBackend::kShm);
+  const char* const network = std::getenv("TESSERA_NETWORK");
+  if (network != nullptr) cluster.set_network(network);
   if (!IsHalf(dtype)) return cluster;
   ASSIGN_OR_RETURN(const double rate, MatmulRate(backend, dtype));
   if (dtype == DType::kBF16) {

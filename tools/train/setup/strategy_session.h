@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
-#include "core/cost/prices/kernel_prices.h"
+#include "core/cost/prices/measured_prices.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
 #include "core/proto/estimate.pb.h"
@@ -43,8 +43,8 @@ struct StrategyRun {
   // Records the run's Graphs for another configuration.
   std::function<absl::StatusOr<std::vector<Graph>>(const RunConfig& config)> record;
   PricedCluster priced;
-  std::shared_ptr<const KernelPrices> prices;  // ConfiguredRun::prices
-  int64_t memory_limit = 0;                    // bytes of a rank; 0: none
+  std::shared_ptr<const MeasuredPrices> prices;  // ConfiguredRun::prices
+  int64_t memory_limit = 0;                      // bytes of a rank; 0: none
 };
 
 // A loaded plugin with the run that it plans and estimates. One process of a run has one: rank 0.
