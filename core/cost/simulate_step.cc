@@ -75,8 +75,8 @@ class Simulation {
   struct Lane {
     std::vector<InstructionId> instructions;
     size_t next = 0;
-    Running computing;         // kNone: it does not compute
-    InstructionId waits_for;   // a collective that must end before the next one begins, or kNone
+    Running computing;        // kNone: it does not compute
+    InstructionId waits_for;  // a collective that must end before the next one begins, or kNone
   };
 
   Lane& LaneOf(InstructionId i) {

@@ -141,8 +141,11 @@ TEST(SimulateStepTest, AGroupRunsInOrder) {
 // gradients   1111
 // parameters  22222
 TEST(SimulateStepTest, ExposedTimeIsCountedOnce) {
-  const Steps steps =
-      Steps().Compute(1).Communicate({4}, 1, {0}).Communicate({5}, 2, {}, "model").Compute(1, {1, 2});
+  const Steps steps = Steps()
+                          .Compute(1)
+                          .Communicate({4}, 1, {0})
+                          .Communicate({5}, 2, {}, "model")
+                          .Compute(1, {1, 2});
   EXPECT_THAT(steps.Run(),
               ElementsAre(TimeSpan{0, 1}, TimeSpan{1, 5}, TimeSpan{1, 6}, TimeSpan{6, 7}));
   EXPECT_THAT(steps.overlap().exposed_seconds, ElementsAre(0, 4, 1, 0));

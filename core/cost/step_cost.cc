@@ -8,11 +8,12 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster.h"
 #include "core/cost/cluster_prices.h"
+#include "core/cost/instruction_prices.h"
+#include "core/cost/request_traffic.h"
 #include "core/cost/simulate_step.h"
 #include "core/ids/table.h"
 #include "core/program/memory/memory_plan.h"
@@ -21,32 +22,14 @@
 namespace tessera {
 namespace {
 
-using Operation = CollectiveOperation;
-
 // The categories of an instruction's time, in the order in which they are listed.
 constexpr std::array<const char*, 5> kTimes = {"forward", "backward", "update", "recomputation",
                                                "host copies"};
-
-// Returns the space to which an instruction copies, if it copies between the device and offload
-// memory.
-std::optional<MemorySpace> HostCopyTo(const Program& program, const Instruction& instruction) {
-  if (instruction.kind != InstructionKind::kCopy) return std::nullopt;
-  const auto space = [&](ProgramValueId id) {
-    return program.buffers[program.value(id).buffer].space;
-  };
-  const MemorySpace from = space(instruction.inputs[0]), to = space(instruction.outputs[0]);
-  const bool between = (from == MemorySpace::kOffloadHost) != (to == MemorySpace::kOffloadHost);
-  return between ? std::make_optional(to) : std::nullopt;
-}
 
 // Returns the index in kTimes of an instruction that does not communicate.
 size_t TimeCategoryOf(const Program& program, const Instruction& instruction) {
   if (HostCopyTo(program, instruction).has_value()) return 4;
   return instruction.recomputed ? 3 : static_cast<size_t>(instruction.phase);
-}
-
-int64_t CopiedBytes(const Program& program, const Instruction& instruction) {
-  return NumBytes(program.value(instruction.inputs[0]).type);
 }
 
 // Adds the calls and bytes of copies between the device and the host.
@@ -62,67 +45,6 @@ void AddHostCopies(const Program& program, StepCost* cost) {
     }
     if (copies.calls() > 0) *cost->add_host_copies() = copies;
   }
-}
-
-double HostCopySeconds(int64_t bytes, const Cluster& cluster) {
-  const double rate = cluster.host_bytes_per_second() > 0 ? cluster.host_bytes_per_second()
-                                                          : cluster.memory_bytes_per_second();
-  return static_cast<double>(bytes) / rate + cluster.seconds_per_instruction();
-}
-
-// Returns the traffic of sends, receives and broadcasts, which TrafficOf does not cover.
-CollectiveTraffic MessageTraffic(const CollectiveRequest& request, const GroupSite& site,
-                                 int position) {
-  const int ranks = site.size();
-  const int64_t bytes = request.elements * SizeOf(request.dtype);
-  CollectiveTraffic traffic;
-  traffic.steps = 1;
-  int to = position;
-  if (request.operation == Operation::kSend) {
-    to = (position + request.shift) % ranks;
-    traffic.bytes_sent = bytes;
-  } else if (request.operation == Operation::kBroadcast) {
-    to = ranks - 1;
-    traffic.bytes_sent = position == 0 ? (ranks - 1) * bytes : 0;
-  }
-  const bool network =
-      site.backend == CollectiveBackend::kTcp || site.host_of[position] != site.host_of[to];
-  traffic.bytes_network = network ? traffic.bytes_sent : 0;
-  return traffic;
-}
-
-bool IsMessage(const CollectiveRequest& request) {
-  switch (request.operation) {
-    case Operation::kAllReduce:
-    case Operation::kReduceScatter:
-    case Operation::kAllGather:
-    case Operation::kAllToAll:
-      return false;
-    default:
-      return true;
-  }
-}
-
-// Returns the call of a request that is no message, in a group of `ranks`.
-CollectiveCall CallOf(const CollectiveRequest& request, int ranks) {
-  CollectiveCall call;
-  call.operation = request.operation;
-  call.dtype = request.dtype;
-  call.reduction = request.reduction;
-  call.count = request.elements;
-  call.part = request.elements / ranks;
-  return call;
-}
-
-// Returns the seconds of a message for the slowest rank of a group.
-double MessageSeconds(const CollectiveRequest& request, const GroupTraffic& group,
-                      const ClusterPrices& prices) {
-  double longest = 0;
-  for (int position = 0; position < group.ranks(); ++position) {
-    const CollectiveTraffic traffic = MessageTraffic(request, group.site(), position);
-    longest = std::max(longest, prices.Seconds(traffic, group));
-  }
-  return longest;
 }
 
 // A request that is made `times` times in a step.
@@ -157,39 +79,12 @@ int64_t MostBytesSent(const std::vector<RepeatedRequest>& requests, const GroupT
   return most;
 }
 
-// Returns the axes of a request that the mesh has.
-std::vector<int> AxesOf(const CollectiveRequest& request, const Mesh& mesh) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (absl::c_linear_search(request.mesh_axes, mesh.axis(axis).name)) axes.push_back(axis);
-  }
-  return axes;
-}
-
-// Returns the price of a request in the slowest of its groups.
-CollectivePrice PriceOf(const CollectiveRequest& request, const Mesh& mesh,
-                        const ClusterPrices& prices) {
-  CollectivePrice slowest;
-  for (const GroupTraffic& group : prices.GroupsAlong(AxesOf(request, mesh))) {
-    CollectivePrice price;
-    if (IsMessage(request)) {
-      price.times.alone = price.times.beside = MessageSeconds(request, group, prices);
-    } else {
-      price = prices.Price(CallOf(request, group.ranks()), group);
-    }
-    if (price.times.alone >= slowest.times.alone) slowest = price;
-  }
-  return slowest;
-}
-
-// Adds the entries of all collectives with their bytes. Returns the price of each request.
-Table<CollectiveId, CollectivePrice> AddCollectives(const Program& program,
-                                                    const ClusterPrices& prices, StepCost* cost) {
+// Adds the entries of all collectives with their bytes.
+void AddCollectives(const Program& program, const ClusterPrices& prices, StepCost* cost) {
   Table<CollectiveId, int64_t> calls(program.collectives.size(), 0);
   for (const Instruction& instruction : program.instructions) {
     if (program.Communicates(instruction)) ++calls[instruction.collective];
   }
-  Table<CollectiveId, CollectivePrice> priced(calls.size());
   std::vector<std::vector<RepeatedRequest>> entries;
   for (const CollectiveId i : calls.ids()) {
     if (calls[i] == 0) continue;
@@ -198,7 +93,6 @@ Table<CollectiveId, CollectivePrice> AddCollectives(const Program& program,
         FindOrAddCollective(CollectiveOperationName(request.operation), request.mesh_axes, cost));
     if (entry == entries.size()) entries.emplace_back();
     entries[entry].push_back({&request, calls[i]});
-    priced[i] = PriceOf(request, program.mesh, prices);
   }
   for (size_t entry = 0; entry < entries.size(); ++entry) {
     const std::vector<int> axes = AxesOf(*entries[entry][0].request, program.mesh);
@@ -208,7 +102,6 @@ Table<CollectiveId, CollectivePrice> AddCollectives(const Program& program,
     }
     cost->mutable_collectives(static_cast<int>(entry))->set_bytes(most);
   }
-  return priced;
 }
 
 // Adds the bytes at the peak, by category and side.
@@ -226,50 +119,6 @@ void AddMemory(const Program& program, StepCost* cost) {
     }
   }
 }
-
-// Returns the dtype whose rate an instruction takes that computes.
-DType DTypeOfRate(const Program& program, const Instruction& instruction) {
-  if (instruction.kernel == kNone) return DType::kF32;
-  return DTypeOfRate(program.kernels[instruction.kernel].request.inputs);
-}
-
-// Prices the computing instructions of a Program for one rank.
-class InstructionPrices {
- public:
-  // `measured` may be null.
-  InstructionPrices(const Program& program, const Cluster& cluster, const GroupSite& job,
-                    const MeasuredPrices* measured)
-      : program_(program),
-        cluster_(cluster),
-        measured_(measured == nullptr ? nullptr : &measured->kernels),
-        ranks_(RanksOfFullestHost(job)),
-        known_(program.kernels.size()) {}
-
-  Price Of(const Instruction& instruction) {
-    if (HostCopyTo(program_, instruction).has_value()) {
-      return {HostCopySeconds(CopiedBytes(program_, instruction), cluster_)};
-    }
-    const DType dtype = DTypeOfRate(program_, instruction);
-    if (measured_ == nullptr || instruction.kernel == kNone) {
-      return {ComputationSeconds(instruction.cost, dtype, cluster_)};
-    }
-    // Instructions with the same kernel do equal work.
-    std::optional<Price>& known = known_[instruction.kernel];
-    if (!known.has_value()) {
-      known = measured_->Of(
-          program_.KernelOf(instruction), ranks_, instruction.cost, dtype,
-          [this](const OpCost& cost, DType of) { return ComputationSeconds(cost, of, cluster_); });
-    }
-    return *known;
-  }
-
- private:
-  const Program& program_;
-  const Cluster& cluster_;
-  const KernelPrices* const measured_;
-  const int ranks_;
-  Table<KernelId, std::optional<Price>> known_;
-};
 
 // Adds the seconds of the step, by category and collective. The Program's collectives get their
 // entries if they have none.
@@ -355,33 +204,24 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster, const Grou
   AddHostCopies(program, &cost);
   const ClusterPrices prices(cluster, program.mesh, job, program.threads,
                              measured == nullptr ? nullptr : &measured->collectives);
-  const Table<CollectiveId, CollectivePrice> collectives = AddCollectives(program, prices, &cost);
-  Table<InstructionId, Work> works;
-  Table<InstructionId, PriceSource> sources;
-  works.reserve(program.instructions.size());
-  sources.reserve(program.instructions.size());
-  InstructionPrices computing(program, cluster, job, measured);
-  for (const Instruction& instruction : program.instructions) {
-    if (program.Communicates(instruction)) {
-      const CollectivePrice& price = collectives[instruction.collective];
-      works.push_back({price.times.alone, price.times.beside, price.times.taken});
-      sources.push_back(price.source);
-    } else {
-      const Price price = computing.Of(instruction);
-      works.push_back({price.seconds});
-      sources.push_back(price.source);
-    }
-  }
-  const IssueOrder order =
-      job.backend == CollectiveBackend::kNccl ? IssueOrder::kStreams : IssueOrder::kThread;
-  const Table<InstructionId, TimeSpan> times = SimulateStep(program, works, order);
+  AddCollectives(program, prices, &cost);
+  const PricedInstructions priced = PriceInstructions(program, prices, cluster, job, measured);
+  const Table<InstructionId, TimeSpan> times = SimulateStep(program, priced.works, priced.order);
   AddTimes(program, times, &cost);
-  AddSources(program, times, sources, &cost);
+  AddSources(program, times, priced.sources, &cost);
   return cost;
 }
 
 StepCost EstimateStep(const Program& program, const Cluster& cluster) {
   return EstimateStep(program, cluster, SiteOnCluster(cluster, program.mesh.size()));
+}
+
+Table<InstructionId, TimeSpan> PredictStep(const Program& program, const Cluster& cluster,
+                                           const GroupSite& job, const MeasuredPrices* measured) {
+  const ClusterPrices prices(cluster, program.mesh, job, program.threads,
+                             measured == nullptr ? nullptr : &measured->collectives);
+  const PricedInstructions priced = PriceInstructions(program, prices, cluster, job, measured);
+  return SimulateStep(program, priced.works, priced.order);
 }
 
 StepCost CostOfTimes(const Program& program, const Table<InstructionId, TimeSpan>& times) {

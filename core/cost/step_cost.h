@@ -28,6 +28,10 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster, const Grou
 // Returns the cost for a job whose consecutive ranks share the hosts of the cluster.
 StepCost EstimateStep(const Program& program, const Cluster& cluster);
 
+// Returns when each instruction of that step runs.
+Table<InstructionId, TimeSpan> PredictStep(const Program& program, const Cluster& cluster,
+                                           const GroupSite& job, const MeasuredPrices* measured);
+
 // Returns the times of a step and the calls of its collectives, without memory and bytes.
 StepCost CostOfTimes(const Program& program, const Table<InstructionId, TimeSpan>& times);
 

@@ -116,6 +116,24 @@ TEST(Compare, PlansAndOptionsOnThreads) {
   }
 }
 
+TEST(Compare, WithoutStepsOnlyPricesAreMeasured) {
+  const std::string file = NewFolder() + "/comparison.json";
+  const Result result = Compare(TinyComparison(
+      {"--steps=0", "--backend=fake", "--strategies=ddp,fsdp,tensor_parallel", "--json=" + file}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("round 2/2 | tensor_parallel | "));
+  EXPECT_THAT(result.out, HasSubstr("predicted by the prices that 2 rounds have measured"));
+  EXPECT_THAT(result.out, Not(HasSubstr("loss of step")));
+  const Json json = Json::parse(ReadFile(file));
+  for (const Json& strategy : json["strategies"]) {
+    EXPECT_EQ(strategy["outcome"], "only priced");
+    EXPECT_GT(strategy["calibrated"]["step_seconds"], 0);
+    EXPECT_EQ(strategy["calibrated"]["rounds"].size(), 2u);
+    EXPECT_EQ(strategy["calibrated"]["peak_bytes"], strategy["estimated"]["peak_bytes"]);
+    EXPECT_FALSE(strategy.contains("measured"));
+  }
+}
+
 TEST(Compare, OneAtATimeGivesTheSameLosses) {
   const std::string folder = NewFolder();
   const auto run = [&](const std::string& name, const std::vector<std::string>& more) {
@@ -196,7 +214,7 @@ TEST(Compare, BadFlagsAreOneLine) {
            {{"--strategies=ddp:bucket_mb=1"}, "has no option 'bucket_mb'"},
            {{"--strategies=nowhere/plan.textproto"}, "cannot read the Plan"},
            {{"--strategies=tensor_parallel:x=1"}, "is a Plan, which has no options"},
-           {{"--steps=0"}, "--steps is 0: it must be 1 or more"},
+           {{"--steps=-1"}, "--steps is -1: it must be 0 or more"},
            {{"--rounds=5"}, "--rounds is 5: it must be from 0 to 4, the number of --steps"},
            {{"--layers=3"}, "--set=model.layers=VALUE"},
            {{"--out=run"}, "--out"},

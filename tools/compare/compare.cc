@@ -108,7 +108,10 @@ absl::Status PrintAndWrite(const CompareCommandLine& line, const Comparison& com
                       : "stopped before a round has ended");
     if (!any_ran) return absl::OkStatus();
   }
-  if (any_ran) PrintText(absl::StrCat("\n", ComparisonTable(comparison)));
+  if (any_ran) {
+    PrintText(absl::StrCat(
+        "\n", line.steps > 0 ? ComparisonTable(comparison) : PredictionTable(comparison)));
+  }
   return UseJsonFile(line, ranks, [&](const std::string& path) {
     return WriteOutputFile(path, ComparisonJson(comparison));
   });
@@ -136,7 +139,7 @@ int ReportFaults(const Comparison& comparison, bool is_first) {
 // Runs what is left of the strategies after they were compiled.
 absl::Status RunStrategies(const CompareCommandLine& line, const Strategies& strategies,
                            const RunRanks& run_ranks, StopRequest& stop, Comparison* comparison) {
-  RETURN_IF_ERROR(CheckAll(strategies, stop));
+  if (line.steps > 0) RETURN_IF_ERROR(CheckAll(strategies, stop));
   const auto compared =
       absl::c_count_if(strategies, [](const auto& each) { return each->is_compared(); });
   comparison->alternated = !line.one_at_a_time && compared > 1;
@@ -159,6 +162,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
   RETURN_IF_ERROR(UseJsonFile(line, ranks, CheckOutputFile));
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfRanks(job.backend(), job.hosts()));
+  run_ranks.on_loopback = job.emulates_hosts();
   ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, run_ranks));
   ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies.front()->configured(), job));
   PrintLine(Title(comparison));

@@ -156,12 +156,12 @@ absl::Status ComparedStrategy::RunComputationAndCommunicationAlone(int64_t steps
 
 absl::Status ComparedStrategy::Run(int64_t steps, StopRequest& stop) {
   RETURN_IF_ERROR(NamedStatus(label(), RunSteps(steps, stop)));
-  RETURN_IF_ERROR(
-      NamedStatus(label(), RunComputationAndCommunicationAlone(std::min(steps, kMostAlone), stop)));
+  RETURN_IF_ERROR(NamedStatus(label(), RunComputationAndCommunicationAlone(
+                                           std::clamp<int64_t>(steps, 1, kMostAlone), stop)));
   if (stop.signal() != 0 || !is_compared()) return absl::OkStatus();
   rounds_.push_back({result_.step_seconds.size(), result_.computation_seconds.size(),
                      result_.losses.size(), result_.last_step, sums_, std::move(prices_)});
-  result_.outcome = Outcome::kRan;
+  result_.outcome = steps > 0 ? Outcome::kRan : Outcome::kPriced;
   return absl::OkStatus();
 }
 
@@ -182,11 +182,20 @@ void ComparedStrategy::KeepRounds(size_t rounds) {
   sums_ = last.sums;
 }
 
-StepCost ComparedStrategy::CostByPrices(size_t left_out) const {
+double ComparedStrategy::median_seconds() const {
+  if (!result_.step_seconds.empty()) return Quantile(result_.step_seconds, 0.5);
+  return CostByPrices(rounds_.back().prices).step_seconds();
+}
+
+MeasuredPrices ComparedStrategy::PricesOfOthers(size_t left_out) const {
   MeasuredPrices prices;
   for (size_t round = 0; round < rounds_.size(); ++round) {
     if (round != left_out || rounds_.size() == 1) prices.AddAll(rounds_[round].prices);
   }
+  return prices;
+}
+
+StepCost ComparedStrategy::CostByPrices(const MeasuredPrices& prices) const {
   StepCost cost = EstimateStep(step_, configured_.priced.cluster, configured_.priced.site, &prices);
   cost.set_peak_bytes(arena_bytes_);
   return cost;
@@ -194,12 +203,14 @@ StepCost ComparedStrategy::CostByPrices(size_t left_out) const {
 
 void ComparedStrategy::Calibrate(StrategyResult* result) const {
   if (configured_.priced.site.size() == 0) return;
-  result->calibrated = CostByPrices(rounds_.size());
+  result->calibrated = CostByPrices(PricesOfOthers(rounds_.size()));
   size_t before = 0;
   for (size_t round = 0; round < rounds_.size(); ++round) {
     result->round_steps.push_back(static_cast<int64_t>(rounds_[round].steps - before));
     before = rounds_[round].steps;
-    result->calibrated_rounds.push_back(CostByPrices(round).step_seconds());
+    const bool trained = !result_.step_seconds.empty();
+    result->calibrated_rounds.push_back(
+        CostByPrices(trained ? PricesOfOthers(round) : rounds_[round].prices).step_seconds());
   }
 }
 
@@ -210,6 +221,15 @@ LossSeries ComparedStrategy::Series() const {
 absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   StrategyResult result = result_;
   if (rounds_.empty()) return result;
+  Calibrate(&result);
+  for (const Round& round : rounds_) {
+    MeasuredPrices prices = round.prices;
+    // What two ranks of one host take is not the time of a network.
+    if (configured_.ranks.on_loopback) prices.collectives = CollectiveCurves();
+    keeper_.Add(prices);
+  }
+  RETURN_IF_ERROR(keeper_.Keep());
+  if (result_.step_seconds.empty()) return result;
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
                    configured_.ranks.ranks->AllGather(sums_.SerializeAsString()));
   std::vector<StepCost> sums(all.size());
@@ -222,9 +242,6 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   result.counted = PerStep(merged, steps);
   result.counted.set_peak_bytes(arena_bytes_);
   RemoveUncalled(&result.counted);
-  Calibrate(&result);
-  for (const Round& round : rounds_) keeper_.Add(round.prices);
-  RETURN_IF_ERROR(keeper_.Keep());
   if (configured_.priced.site.size() > 0) {
     result.same_collectives =
         NamedStatus(label(), CompareCollectives(result.estimated, merged, steps));

@@ -60,9 +60,10 @@ class ComparedStrategy {
   // Collective. Allocates the memory, initialises the state, and runs the first step, which is not
   // timed.
   absl::Status Begin();
-  // Collective. Runs a round: timed steps, and then the computation and the communication of some
-  // of them alone, which leaves the state unchanged. If `stop` has a signal, it ends early and is
-  // not counted. Excludes the strategy if its loss or a gradient is not finite.
+  // Collective. Runs a round: timed steps (0: none), and then the computation and the communication
+  // of some of them alone, by which prices are measured, and which leaves the state unchanged. If
+  // `stop` has a signal, it ends early and is not counted. Excludes the strategy if its loss or a
+  // gradient is not finite.
   absl::Status Run(int64_t steps, StopRequest& stop);
   // Forgets the rounds after the first `rounds` ones.
   void KeepRounds(size_t rounds);
@@ -74,8 +75,9 @@ class ComparedStrategy {
   // Collective. Returns the result of all ranks, after End.
   absl::StatusOr<StrategyResult> Result();
 
-  // The median of the timed steps so far, and the loss of the last one.
-  double median_seconds() const { return Quantile(result_.step_seconds, 0.5); }
+  // The median of the timed steps so far, or else what the prices of the last round predict.
+  double median_seconds() const;
+  // The loss of the last step.
   double last_loss() const { return result_.losses.back(); }
 
  private:
@@ -93,9 +95,10 @@ class ComparedStrategy {
   absl::Status RecordResult(const StepResult& step);
   absl::Status RunSteps(int64_t steps, StopRequest& stop);
   absl::Status RunComputationAndCommunicationAlone(int64_t steps, StopRequest& stop);
-  // Returns the cost of a step by the prices of all rounds but `left_out`, or of all if there is no
-  // other one.
-  StepCost CostByPrices(size_t left_out) const;
+  // Returns the cost of a step by these prices.
+  StepCost CostByPrices(const MeasuredPrices& prices) const;
+  // Returns the prices of all rounds but `left_out`, or of all if there is no other one.
+  MeasuredPrices PricesOfOthers(size_t left_out) const;
   // Sets what is predicted with the prices that the rounds have measured.
   void Calibrate(StrategyResult* result) const;
 

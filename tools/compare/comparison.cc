@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/step_cost.h"
+#include "core/text/counted.h"
 #include "core/text/human_units.h"
 
 namespace tessera {
@@ -236,6 +237,36 @@ double Quantile(std::vector<double> values, double q) {
 
 double ExposedSeconds(const StrategyResult& result) {
   return std::max(0.0, Median(result.step_seconds) - Median(result.computation_seconds));
+}
+
+std::string PredictionTable(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows = {
+      {"", "step", "spread", "computation", "exposed", "communication", "tokens/s"}};
+  for (const StrategyResult& each : comparison.strategies) {
+    if (each.outcome != Outcome::kPriced || !(each.calibrated.step_seconds() > 0)) {
+      rows.push_back({each.label, each.remark});
+      continue;
+    }
+    const StepCost& cost = each.calibrated;
+    const std::vector<double>& rounds = each.calibrated_rounds;
+    const double range = Quantile(rounds, 0.75) - Quantile(rounds, 0.25);
+    rows.push_back({each.label, Seconds(cost.step_seconds()),
+                    absl::StrFormat("%.1f%%", 50 * range / Median(rounds)),
+                    Seconds(cost.computation_seconds()), Seconds(cost.exposed_seconds()),
+                    Seconds(CommunicationSeconds(cost)),
+                    TokenRate(comparison, cost.step_seconds())});
+  }
+  size_t label_width = 0;
+  for (const auto& row : rows) label_width = std::max(label_width, row[0].size());
+  std::string table;
+  for (const auto& row : rows) {
+    absl::StrAppendFormat(&table, "%-*s", static_cast<int>(label_width), row[0]);
+    for (size_t i = 1; i < row.size(); ++i) absl::StrAppendFormat(&table, "  %13s", row[i]);
+    absl::StrAppend(&table, "\n");
+  }
+  absl::StrAppend(&table, "predicted by the prices that ", Counted(comparison.rounds, "round"),
+                  " have measured; spread: half the interquartile range of rounds\n");
+  return table;
 }
 
 std::string ComparisonTable(const Comparison& comparison) {

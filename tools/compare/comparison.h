@@ -19,6 +19,7 @@ enum class Outcome {
   kDoesNotFit,  // in the memory limit, or in the machine's memory
   kFailed,
   kDiffers,  // it trains differently
+  kPriced,   // only its prices were measured
 };
 
 // A strategy's steps on the slowest rank.
@@ -36,7 +37,8 @@ struct StrategyResult {
   // By the prices of kernels and collectives that all rounds have measured.
   StepCost calibrated;
   // By round: the predicted seconds of a step by the prices of the other rounds (of this one, if
-  // there is no other), and the number of timed steps.
+  // there is no other), and the number of timed steps. If there are none, the predicted seconds are
+  // those by the round's own prices.
   std::vector<double> calibrated_rounds;
   std::vector<int64_t> round_steps;
   // The memory that a rank has allocated, and the collectives of the rank that has the most.
@@ -69,6 +71,9 @@ double ExposedSeconds(const StrategyResult& result);
 // Returns a table with two columns for each strategy, estimated and measured. Of a strategy that
 // trains differently or has failed, it has no times: they are not those of the same work.
 std::string ComparisonTable(const Comparison& comparison);
+
+// Returns the table of strategies whose prices were measured: the step times that they predict.
+std::string PredictionTable(const Comparison& comparison);
 
 }  // namespace tessera
 

@@ -53,6 +53,8 @@ std::string NameOf(Outcome outcome) {
       return "failed";
     case Outcome::kDiffers:
       return "trains differently";
+    case Outcome::kPriced:
+      return "only priced";
     case Outcome::kNotRun:
       break;
   }
@@ -105,12 +107,14 @@ std::string ComparisonJson(const Comparison& comparison) {
     if (result.estimated.step_seconds() > 0) {
       each["estimated"] = EstimateJson(result.estimated, comparison.tokens);
     }
-    if (result.outcome == Outcome::kRan) {
+    if (result.outcome == Outcome::kRan || result.outcome == Outcome::kPriced) {
       if (result.calibrated.step_seconds() > 0) {
         Json& calibrated = each["calibrated"] = EstimateJson(result.calibrated, comparison.tokens);
         calibrated["rounds"] = result.calibrated_rounds;
       }
-      each["measured"] = MeasuredJson(result, comparison.tokens);
+      if (result.outcome == Outcome::kRan) {
+        each["measured"] = MeasuredJson(result, comparison.tokens);
+      }
     }
     json["strategies"].push_back(std::move(each));
   }

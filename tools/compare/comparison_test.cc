@@ -1,5 +1,6 @@
 #include "tools/compare/comparison.h"
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tools/compare/comparison_json.h"
@@ -118,6 +119,36 @@ estimated times are those of a cluster
   const auto json = nlohmann::json::parse(ComparisonJson(comparison));
   EXPECT_EQ(json["strategies"][1]["outcome"], "trains differently");
   EXPECT_FALSE(json["strategies"][1].contains("measured"));
+}
+
+TEST(ComparisonTest, PricesPredictATableOfTheirOwn) {
+  Comparison comparison = Example();
+  comparison.rounds = 3;
+  StrategyResult& priced = comparison.strategies[0];
+  priced.outcome = Outcome::kPriced;
+  priced.calibrated = priced.estimated;
+  priced.calibrated_rounds = {0.048, 0.05, 0.052};
+  StrategyResult& large = comparison.strategies[1];
+  large.outcome = Outcome::kDoesNotFit;
+  large.remark = "does not fit: 44.9 MiB";
+  EXPECT_EQ(
+      PredictionTable(comparison),
+      R"(                                     step         spread    computation        exposed  communication       tokens/s
+ddp                               50.0 ms           2.0%        25.0 ms        25.0 ms            0 s          40.0K
+fsdp:reshard=no:prefetch=2  does not fit: 44.9 MiB
+predicted by the prices that 3 rounds have measured; spread: half the interquartile range of rounds
+)");
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison));
+  EXPECT_EQ(json["strategies"][0]["outcome"], "only priced");
+  EXPECT_EQ(json["strategies"][0]["calibrated"]["rounds"].size(), 3);
+  EXPECT_FALSE(json["strategies"][0].contains("measured"));
+}
+
+TEST(ComparisonTest, APredictionStandsBesideTheMeasuredStep) {
+  Comparison comparison = Example();
+  comparison.strategies[0].calibrated.set_step_seconds(0.108);
+  EXPECT_THAT(ComparisonTable(comparison),
+              ::testing::ContainsRegex("by the prices of these rounds +108 ms +- +- +-\n"));
 }
 
 TEST(ComparisonTest, NothingIsEstimatedWithoutAPricedCluster) {

@@ -137,16 +137,19 @@ const GivenFlag* Find(const std::vector<GivenFlag>& given, absl::string_view nam
 absl::Status ReadSteps(const std::vector<GivenFlag>& given, CompareCommandLine* line) {
   // The training tool's flag has another default.
   line->steps = Find(given, "steps") == nullptr ? kDefaultSteps : line->steps;
-  if (line->steps < 1) {
+  if (line->steps < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--steps is ", line->steps, ": it must be 1 or more"));
+        absl::StrCat("--steps is ", line->steps, ": it must be 0 or more"));
   }
   const int64_t rounds = absl::GetFlag(FLAGS_rounds);
-  if (rounds < 0 || rounds > line->steps) {
+  const bool trains = line->steps > 0;
+  if (rounds < 0 || (trains && rounds > line->steps)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--rounds is ", rounds, ": it must be from 0 to ", line->steps, ", the number of --steps"));
+        "--rounds is ", rounds, ": it must be ",
+        trains ? absl::StrCat("from 0 to ", line->steps, ", the number of --steps") : "0 or more"));
   }
-  line->rounds = rounds > 0 ? rounds : std::min(kDefaultRounds, line->steps);
+  line->rounds = rounds > 0 ? rounds : kDefaultRounds;
+  if (trains) line->rounds = std::min(line->rounds, line->steps);
   return absl::OkStatus();
 }
 
@@ -195,7 +198,9 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
 std::string CompareHelp(const std::string& program) {
   std::map<std::string, FlagNote> notes;
   notes["steps"] = {"", absl::StrCat(kDefaultSteps),
-                    "timed steps of each strategy, after one that is not timed"};
+                    "timed steps of each strategy, after one that is not timed; 0: only "
+                    "measure the prices of its kernels and collectives, keep them for later "
+                    "estimates, and print the step times that they predict"};
   notes["nproc"] = {"", absl::StrCat(kDefaultRanks)};
   notes["model"].more = absl::StrCat(": ", absl::StrJoin(ModelNames(), " or "));
   notes["backend"].more = "; fake runs ranks as threads of this process, for tests";

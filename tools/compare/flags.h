@@ -19,8 +19,8 @@ struct CompareCommandLine {
   bool version = false;
   const ModelDefinition* model = nullptr;
   std::vector<StrategyEntry> strategies;
-  int64_t steps = 0;   // timed steps of each strategy
-  int64_t rounds = 0;  // at most `steps`
+  int64_t steps = 0;   // timed steps of each strategy; 0: only prices are measured
+  int64_t rounds = 0;  // at most `steps`, if there are any
   bool one_at_a_time = false;
   std::string json;  // a file as the user wrote it, or ""
   // The flags that all strategies have as in the training tool.

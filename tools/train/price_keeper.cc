@@ -12,7 +12,7 @@
 namespace tessera {
 
 void PriceKeeper::AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times) {
-  prices_.kernels.Add(program, MeanKernelSecondsAlone(program, times), configured_.ranks.of_host);
+  prices_.kernels.AddStep(program, times, configured_.ranks.of_host);
 }
 
 absl::Status PriceKeeper::Keep() {

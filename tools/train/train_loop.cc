@@ -136,9 +136,18 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, int64_t zero_ns, Pro
   const StepTimes times = {executor.step_begin_ns(), executor.step_end_ns(), executor.times()};
   const bool alone = ranks_.size() == 1;
   const TracedRank rank = {ranks_.rank(), ranks_.size(), alone ? times.begin_ns : zero_ns};
-  ASSIGN_OR_RETURN(const std::vector<std::string> events,
+  ASSIGN_OR_RETURN(std::vector<std::string> events,
                    ranks_.AllGather(TraceEvents(executor.program(), times, rank)));
-  if (ranks_.is_first()) RETURN_IF_ERROR(WriteOutputFile(options_.trace, JoinTraces(events)));
+  if (ranks_.is_first()) {
+    const PricedCluster& priced = configured_.priced;
+    if (priced.site.size() > 0) {
+      events.push_back(PredictedTraceEvents(
+          executor.program(),
+          PredictStep(executor.program(), priced.cluster, priced.site, configured_.prices.get()),
+          times, rank));
+    }
+    RETURN_IF_ERROR(WriteOutputFile(options_.trace, JoinTraces(events)));
+  }
   progress.Line(absl::StrFormat(
       "step %d: traced to %s (%.2f%% of the step outside of kernels); open it in ui.perfetto.dev",
       result.step, options_.trace, 100 * ShareOutsideKernels(executor.program(), times)));

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/cost/kernel_times/kernel_errors.h"
 #include "core/cost/kernel_times/random_elements.h"
+#include "core/cost/median.h"
 #include "core/posix/load_of_others.h"
 #include "core/program/ranks/local_operands.h"
 #include "core/status/status_macros.h"
@@ -37,12 +38,6 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 double SecondsNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // One candidate, bound to the request, and the times of its runs.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/cost/median.h"
 #include "core/text/counted.h"
 
 namespace tessera {
@@ -43,20 +44,16 @@ std::string ConnectionOf(const GroupSite& site, int hosts) {
   return "";
 }
 
-template <typename Value>
-double MedianOf(const std::vector<CollectiveTimes>& measured, Value value) {
+double MedianOf(const std::vector<CollectiveTimes>& measured, double CollectiveTimes::*time) {
   std::vector<double> values;
   values.reserve(measured.size());
-  for (const CollectiveTimes& times : measured) values.push_back(value(times));
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  for (const CollectiveTimes& times : measured) values.push_back(times.*time);
+  return tessera::MedianOf(values);
 }
 
 CollectiveTimes MedianOf(const std::vector<CollectiveTimes>& measured) {
-  return {MedianOf(measured, [](const CollectiveTimes& times) { return times.alone; }),
-          MedianOf(measured, [](const CollectiveTimes& times) { return times.beside; }),
-          MedianOf(measured, [](const CollectiveTimes& times) { return times.taken; })};
+  return {MedianOf(measured, &CollectiveTimes::alone), MedianOf(measured, &CollectiveTimes::beside),
+          MedianOf(measured, &CollectiveTimes::taken)};
 }
 
 void DropOldest(std::vector<CollectiveTimes>& measured) {
@@ -73,18 +70,17 @@ std::string CurveName(CollectiveOperation operation, DType dtype, Reduction redu
                        operation == CollectiveOperation::kReduceScatter;
   const int hosts =
       site.host_of.empty() ? 1 : 1 + *std::max_element(site.host_of.begin(), site.host_of.end());
-  const std::string place =
-      hosts == 1 ? Counted(site.size(), "rank")
-                 : absl::StrCat(RunsOf(site.host_of), " ranks on ", hosts, " hosts",
-                                ranks.network.empty() ? "" : " of ", ranks.network);
-  return absl::StrCat(std::string(CollectiveOperationName(operation)), " of ",
-                      std::string(DTypeName(dtype)),
-                      !reduces                           ? ""
-                      : reduction == Reduction::kMax ? " (max)"
-                                                         : " (sum)",
-                      ", ", ConnectionOf(site, hosts), ", ", place, "; ",
-                      Counted(ranks.of_host, "rank"), " of ", Counted(ranks.threads, "thread"),
-                      " on a host");
+  const std::string place = hosts == 1
+                                ? Counted(site.size(), "rank")
+                                : absl::StrCat(RunsOf(site.host_of), " ranks on ", hosts, " hosts",
+                                               ranks.network.empty() ? "" : " of ", ranks.network);
+  return absl::StrCat(
+      std::string(CollectiveOperationName(operation)), " of ", std::string(DTypeName(dtype)),
+      !reduces                       ? ""
+      : reduction == Reduction::kMax ? " (max)"
+                                     : " (sum)",
+      ", ", ConnectionOf(site, hosts), ", ", place, "; ", Counted(ranks.of_host, "rank"), " of ",
+      Counted(ranks.threads, "thread"), " on a host");
 }
 
 void CollectiveCurves::Add(const std::string& name, int64_t bytes, const CollectiveTimes& times) {

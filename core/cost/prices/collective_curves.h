@@ -17,10 +17,9 @@
 
 namespace tessera {
 
-// The seconds of a collective on the slowest rank of its group. The last two are those of
-// core/cost/simulate_step.h.
+// The seconds of a collective, as the mean of the ranks of its group (core/cost/simulate_step.h).
 struct CollectiveTimes {
-  double alone = 0;   // while no rank of the group computes
+  double alone = 0;   // while this rank computes nothing
   double beside = 0;  // while all ranks compute
   double taken = 0;   // by which that computation takes longer
 };

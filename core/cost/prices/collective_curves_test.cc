@@ -16,10 +16,11 @@ TEST(CollectiveCurvesTest, TheNameHasWhatTimesDependOn) {
   const GroupSite shm = {CollectiveBackend::kShm, {0, 0}};
   EXPECT_EQ(CurveName(Operation::kAllReduce, DType::kF32, Reduction::kSum, shm, {2, 1, ""}),
             "all-reduce of f32 (sum), shm, 2 ranks; 2 ranks of 1 thread on a host");
-  EXPECT_EQ(CurveName(Operation::kAllGather, DType::kBF16, Reduction::kMax,
-                      {CollectiveBackend::kHierarchical, {0, 0, 1}}, {4, 2, "slow"}),
-            "all-gather of bf16, hierarchical, 2+1 ranks on 2 hosts of slow; 4 ranks of 2 threads on "
-            "a host");
+  EXPECT_EQ(
+      CurveName(Operation::kAllGather, DType::kBF16, Reduction::kMax,
+                {CollectiveBackend::kHierarchical, {0, 0, 1}}, {4, 2, "slow"}),
+      "all-gather of bf16, hierarchical, 2+1 ranks on 2 hosts of slow; 4 ranks of 2 threads on "
+      "a host");
   // A hierarchical group with one rank on each host works as one over TCP, on one host as shm.
   EXPECT_EQ(CurveName(Operation::kReduceScatter, DType::kF32, Reduction::kMax,
                       {CollectiveBackend::kHierarchical, {0, 1}}, {1, 1, ""}),

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster_prices.h"
+#include "core/cost/median.h"
 #include "core/cost/step_time.h"
 
 namespace tessera {
@@ -28,37 +29,33 @@ std::string DTypesOf(const std::vector<TensorType>& types) {
   return text;
 }
 
-// Returns the mean time of each kernel's instructions that did not run in one of these spans, which
-// are disjoint and in order.
-Table<KernelId, double> MeanSeconds(const Program& program,
-                                    const Table<InstructionId, TimeSpan>& times,
-                                    const std::vector<TimeSpan>& left_out) {
-  Table<KernelId, double> seconds(program.kernels.size(), 0);
-  Table<KernelId, int> instructions(program.kernels.size(), 0);
-  for (const InstructionId i : times.ids()) {
-    const Instruction& instruction = program.instructions[i];
-    if (instruction.kind != InstructionKind::kKernel) continue;
-    const auto after =
-        std::partition_point(left_out.begin(), left_out.end(),
-                             [&](const TimeSpan& span) { return span.end <= times[i].begin; });
-    if (after != left_out.end() && after->begin < times[i].end) continue;
-    seconds[instruction.kernel] += times[i].seconds();
-    ++instructions[instruction.kernel];
+// A mean of times.
+struct Mean {
+  InstructionId first;
+  int instructions = 0;
+  double sum = 0;
+
+  void Add(InstructionId i, double seconds) {
+    if (instructions++ == 0) first = i;
+    sum += seconds;
   }
-  for (const KernelId id : seconds.ids()) {
-    if (instructions[id] > 0) seconds[id] /= instructions[id];
-  }
-  return seconds;
+  double seconds() const { return sum / instructions; }
+};
+
+// Returns whether a span has some time in common with one of these, which are disjoint and in
+// order.
+bool Intersects(const TimeSpan& span, const std::vector<TimeSpan>& spans) {
+  const auto after = std::partition_point(
+      spans.begin(), spans.end(), [&](const TimeSpan& each) { return each.end <= span.begin; });
+  return after != spans.end() && after->begin < span.end;
 }
+
+PricedWork Gap(int ranks) { return {"gap between instructions", "executor", ranks}; }
+PricedWork Copy(const std::string& name, int ranks) { return {name, "copy", ranks}; }
 
 }  // namespace
 
-double MeasuredWork::Median() const {
-  std::vector<double> sorted = seconds;
-  const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
+double MeasuredWork::Median() const { return MedianOf(seconds); }
 
 std::string FamilyOf(const PlannedKernel& kernel) {
   const KernelRequest& request = kernel.request;
@@ -83,38 +80,79 @@ std::string FamilyOf(const PlannedKernel& kernel) {
                       " threads=", request.threads, " by ", std::string(kernel.kernel->name()));
 }
 
-Table<KernelId, double> MeanKernelSeconds(const Program& program,
-                                          const Table<InstructionId, TimeSpan>& times) {
-  return MeanSeconds(program, times, {});
+std::string CopyName(const Program& program, const Instruction& copy) {
+  const ProgramValue& from = program.value(copy.inputs[0]);
+  const ProgramValue& to = program.value(copy.outputs[0]);
+  return absl::StrCat("copy of ", NumBytes(from.type), " bytes from ",
+                      std::string(MemorySpaceName(program.buffers[from.buffer].space)), " to ",
+                      std::string(MemorySpaceName(program.buffers[to.buffer].space)));
 }
 
-Table<KernelId, double> MeanKernelSecondsAlone(const Program& program,
-                                               const Table<InstructionId, TimeSpan>& times) {
-  return MeanSeconds(program, times, CommunicatingSpans(program, times));
+MeasuredWork& KernelPrices::WorkOf(const PricedWork& work) {
+  MeasuredWork& measured = works_[work];
+  if (measured.seconds.size() >= kKept) measured.seconds.erase(measured.seconds.begin());
+  return measured;
 }
 
 void KernelPrices::Add(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype,
                        double seconds) {
-  MeasuredWork& work = works_[{kernel.key, std::string(kernel.kernel->name()), ranks}];
+  MeasuredWork& work = WorkOf({kernel.key, std::string(kernel.kernel->name()), ranks});
   if (work.seconds.empty()) {
     work.family = FamilyOf(kernel);
     work.dtype = dtype;
     work.cost = cost;
   }
   work.seconds.push_back(seconds);
-  if (work.seconds.size() > kKept) work.seconds.erase(work.seconds.begin());
 }
 
-void KernelPrices::Add(const Program& program, const Table<KernelId, double>& seconds, int ranks) {
-  Table<KernelId, bool> added(program.kernels.size(), false);
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.kind != InstructionKind::kKernel || added[instruction.kernel]) continue;
-    added[instruction.kernel] = true;
-    if (seconds[instruction.kernel] <= 0) continue;
-    const PlannedKernel& kernel = program.KernelOf(instruction);
-    Add(kernel, ranks, instruction.cost, DTypeOfRate(kernel.request.inputs),
-        seconds[instruction.kernel]);
+void KernelPrices::AddInstructions(const Program& program,
+                                   const Table<InstructionId, TimeSpan>& times,
+                                   const std::vector<TimeSpan>& left_out, int ranks) {
+  Table<KernelId, Mean> kernels(program.kernels.size());
+  std::map<std::string, Mean> copies;
+  for (const InstructionId i : times.ids()) {
+    const Instruction& instruction = program.instructions[i];
+    if (program.Communicates(instruction) || Intersects(times[i], left_out)) continue;
+    Mean& mean = instruction.kind == InstructionKind::kKernel
+                     ? kernels[instruction.kernel]
+                     : copies[CopyName(program, instruction)];
+    mean.Add(i, times[i].seconds());
   }
+  for (const KernelId id : kernels.ids()) {
+    const Mean& mean = kernels[id];
+    if (mean.instructions == 0 || mean.sum <= 0) continue;
+    const PlannedKernel& kernel = program.kernels[id];
+    Add(kernel, ranks, program.instructions[mean.first].cost, DTypeOfRate(kernel.request.inputs),
+        mean.seconds());
+  }
+  for (const auto& [name, mean] : copies) {
+    if (mean.sum <= 0) continue;
+    MeasuredWork& work = WorkOf(Copy(name, ranks));
+    work.family = "copy";
+    work.seconds.push_back(mean.seconds());
+  }
+}
+
+void KernelPrices::AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times,
+                           int ranks) {
+  AddInstructions(program, times, CommunicatingSpans(program, times), ranks);
+}
+
+void KernelPrices::AddComputation(const Program& program,
+                                  const Table<InstructionId, TimeSpan>& times, double seconds,
+                                  int ranks) {
+  AddInstructions(program, times, {}, ranks);
+  int64_t instructions = 0;
+  double sum = 0;
+  for (const InstructionId i : times.ids()) {
+    if (program.Communicates(program.instructions[i])) continue;
+    ++instructions;
+    sum += times[i].seconds();
+  }
+  if (instructions == 0 || seconds <= sum) return;
+  MeasuredWork& gap = WorkOf(Gap(ranks));
+  gap.family = "gap";
+  gap.seconds.push_back((seconds - sum) / static_cast<double>(instructions));
 }
 
 void KernelPrices::Set(const PricedWork& work, MeasuredWork measured) {
@@ -139,6 +177,18 @@ Price KernelPrices::Of(const PlannedKernel& kernel, int ranks, const OpCost& cos
   const std::optional<double> ratio = RatioOf(FamilyOf(kernel), ranks, cost, described);
   if (!ratio.has_value()) return {seconds, PriceSource::kDescribed};
   return {seconds * *ratio, PriceSource::kInterpolated};
+}
+
+Price KernelPrices::OfGap(int ranks) const {
+  const auto known = works_.find(Gap(ranks));
+  if (known == works_.end()) return {};
+  return {known->second.Median(), PriceSource::kMeasured};
+}
+
+Price KernelPrices::OfCopy(const std::string& copy, int ranks, double described) const {
+  const auto known = works_.find(Copy(copy, ranks));
+  if (known == works_.end()) return {described, PriceSource::kDescribed};
+  return {known->second.Median(), PriceSource::kMeasured};
 }
 
 std::optional<double> KernelPrices::RatioOf(absl::string_view family, int ranks, const OpCost& cost,

@@ -1,4 +1,4 @@
-// The time of a Program's kernels on this machine, as measured in steps that ran.
+// The time of a Program's kernels and copies on this machine, as measured in steps that ran.
 #ifndef TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
 #define TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
 
@@ -45,16 +45,13 @@ struct MeasuredWork {
   double Median() const;
 };
 
+// Returns the text for a copy, which stands for a request: "copy of 4096 bytes from device to
+// offload host".
+std::string CopyName(const Program& program, const Instruction& copy);
+
 // Returns the part of a key that requests of other sizes share: what computes how on which dtypes,
 // without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{}".
 std::string FamilyOf(const PlannedKernel& kernel);
-
-// Returns the mean time of each kernel's instructions in a step; 0 for a kernel without any.
-Table<KernelId, double> MeanKernelSeconds(const Program& program,
-                                          const Table<InstructionId, TimeSpan>& times);
-// The same without the instructions that ran beside a collective, which took time from them.
-Table<KernelId, double> MeanKernelSecondsAlone(const Program& program,
-                                               const Table<InstructionId, TimeSpan>& times);
 
 // Returns the seconds by which work is described (ComputationSeconds with a cluster's rates).
 using DescribedSeconds = std::function<double(const OpCost& cost, DType dtype)>;
@@ -71,13 +68,23 @@ class KernelPrices {
 
   // Adds the mean time of a kernel's instructions in a step. `cost` is that of one of them.
   void Add(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype, double seconds);
-  // Adds the MeanKernelSeconds of a step, which ran while `ranks` ranks of this host computed.
-  void Add(const Program& program, const Table<KernelId, double>& seconds, int ranks);
+  // Adds the times of a step of a Program, which ran while `ranks` ranks of this host computed.
+  // Instructions that ran beside a collective do not count: it took time from them.
+  void AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times, int ranks);
+  // The same for a step in which each collective ended before the next instruction began, whatever
+  // its own time says. `seconds` are those of the step without its collectives; what is more than
+  // the times of the instructions is the gap between them.
+  void AddComputation(const Program& program, const Table<InstructionId, TimeSpan>& times,
+                      double seconds, int ranks);
   // Sets what is known of one kernel, as read from a file.
   void Set(const PricedWork& work, MeasuredWork measured);
   // Adds the measurements of `other`, as newer ones.
   void AddAll(const KernelPrices& other);
 
+  // Returns the price of the time between an instruction and the next.
+  Price OfGap(int ranks) const;
+  // Returns the price of a copy by its CopyName: `described`, if it was not measured.
+  Price OfCopy(const std::string& copy, int ranks, double described) const;
   // Returns the price of one instruction. If the kernel has not run this request, the price is the
   // described one times the ratio of measured to described seconds of requests of the same family,
   // interpolated by their size.
@@ -85,6 +92,12 @@ class KernelPrices {
            const DescribedSeconds& described) const;
 
  private:
+  // Adds the mean times of instructions that did not run in one of these spans, which are disjoint
+  // and in order.
+  void AddInstructions(const Program& program, const Table<InstructionId, TimeSpan>& times,
+                       const std::vector<TimeSpan>& left_out, int ranks);
+  // Returns the work of this name, with room for one more measurement.
+  MeasuredWork& WorkOf(const PricedWork& work);
   // Returns the ratio of measured to described seconds of a family at a size; nothing if none of
   // the family was measured with so many ranks.
   std::optional<double> RatioOf(absl::string_view family, int ranks, const OpCost& cost,

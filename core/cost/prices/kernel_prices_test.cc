@@ -86,6 +86,54 @@ TEST_F(KernelPricesTest, NewerMeasurementsComeLast) {
   EXPECT_EQ(Of(7).seconds, 5);
 }
 
+// A Program of two relus, the second of them beside an all-reduce, and a copy to the host.
+class PricesOfStepsTest : public KernelPricesTest {
+ protected:
+  void SetUp() override {
+    program_.kernels.push_back(Relu(4));
+    for (const MemorySpace space : {MemorySpace::kDevice, MemorySpace::kOffloadHost}) {
+      Buffer buffer;
+      buffer.space = space;
+      ProgramValue value;
+      value.type = {DType::kF32, {8}};
+      value.buffer = program_.buffers.push_back(buffer);
+      program_.values.push_back(value);
+    }
+    Instruction relu;
+    relu.kernel = KernelId(0);
+    relu.cost = CostOf(4);
+    Instruction reduce;
+    reduce.kind = InstructionKind::kCollective;
+    reduce.collective = program_.FindOrAddCollective({.elements = 8, .mesh_axes = {"data"}});
+    Instruction copy;
+    copy.kind = InstructionKind::kCopy;
+    copy.inputs = {ProgramValueId(0)};
+    copy.outputs = {ProgramValueId(1)};
+    program_.instructions = {relu, reduce, relu, copy};
+  }
+
+  Program program_;
+  const Table<InstructionId, TimeSpan> times_ = {{0, 2}, {2, 8}, {3, 7}, {8, 9}};
+};
+
+TEST_F(PricesOfStepsTest, InstructionsBesideACollectiveDoNotCount) {
+  prices_.AddStep(program_, times_, 1);
+  EXPECT_EQ(Of(4).seconds, 2);
+  EXPECT_EQ(prices_.OfGap(1).seconds, 0);
+  const std::string copy = CopyName(program_, program_.instructions[InstructionId(3)]);
+  EXPECT_EQ(copy, "copy of 32 bytes from device to offload host");
+  EXPECT_EQ(prices_.OfCopy(copy, 1, 5).seconds, 1);
+  EXPECT_EQ(prices_.OfCopy(copy, 2, 5).seconds, 5);
+}
+
+TEST_F(PricesOfStepsTest, ComputationHasGaps) {
+  prices_.AddComputation(program_, times_, /*seconds=*/10, 2);
+  EXPECT_EQ(Of(4, 2).seconds, 3) << "the mean of both";
+  EXPECT_EQ(prices_.OfGap(2).seconds, 1) << "10 s less 2 + 4 + 1 of three instructions";
+  EXPECT_EQ(prices_.OfGap(2).source, PriceSource::kMeasured);
+  EXPECT_EQ(prices_.OfGap(1).source, PriceSource::kDescribed);
+}
+
 TEST_F(KernelPricesTest, AFamilyHasNoSizes) {
   EXPECT_EQ(FamilyOf(Relu(4)), FamilyOf(Relu(5)));
   PlannedKernel sum = Relu(4);

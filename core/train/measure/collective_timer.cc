@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/cost/median.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -31,14 +32,6 @@ constexpr int64_t kMostBeside = 7;
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// Returns 0 if there are none.
-double MedianOf(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // The measurement of one rank, and where it belongs.
@@ -119,17 +112,26 @@ void CollectiveTimer::FindDistinct() {
   }
 }
 
-absl::Status CollectiveTimer::TimeAlone() {
-  FindDistinct();
-  RETURN_IF_ERROR(ranks_.Barrier());
-  for (size_t i = 0; i < distinct_of_.size(); ++i) {
-    const Clock::time_point begin = Clock::now();
-    const StartedCollective started = collectives_.Start(collectives_.recorded()[i]);
-    RETURN_IF_ERROR(collectives_.Wait(started));
-    if (distinct_of_[i] == kMessage) continue;
-    distinct_[distinct_of_[i]].alone.push_back(SecondsSince(begin));
+absl::Status CollectiveTimer::RunAll() {
+  for (const SwitchableCollectives::Call& call : collectives_.recorded()) {
+    RETURN_IF_ERROR(collectives_.Wait(collectives_.Start(call)));
   }
   return absl::OkStatus();
+}
+
+void CollectiveTimer::AddInPlace(const std::vector<int64_t>& nanoseconds) {
+  FindDistinct();
+  if (nanoseconds.size() != distinct_of_.size()) return;  // it was no whole step
+  std::vector<double> sums(distinct_.size(), 0);
+  std::vector<int64_t> calls(distinct_.size(), 0);
+  for (size_t i = 0; i < nanoseconds.size(); ++i) {
+    if (distinct_of_[i] == kMessage) continue;
+    sums[distinct_of_[i]] += 1e-9 * static_cast<double>(nanoseconds[i]);
+    ++calls[distinct_of_[i]];
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    distinct_[i].alone.push_back(sums[i] / static_cast<double>(calls[i]));
+  }
 }
 
 absl::StatusOr<double> CollectiveTimer::SecondsOfPass() {
@@ -158,7 +160,8 @@ absl::Status CollectiveTimer::TimeBeside() {
 
 absl::Status CollectiveTimer::TimeBeside(Distinct& distinct, double alone) {
   const double longest = kLongest + kLongestFactor * alone;
-  const int64_t passes_of_look = std::max<int64_t>(1, static_cast<int64_t>(kLook / seconds_of_pass_));
+  const int64_t passes_of_look =
+      std::max<int64_t>(1, static_cast<int64_t>(kLook / seconds_of_pass_));
   RETURN_IF_ERROR(ranks_.Barrier());
   int64_t passes = 0;
   const Clock::time_point begin = Clock::now();
@@ -198,19 +201,27 @@ absl::StatusOr<CollectiveCurves> CollectiveTimer::TakeCurves(const Mesh& mesh, c
   distinct_.clear();
   distinct_of_.clear();
   ASSIGN_OR_RETURN(const std::vector<std::string> all, ranks_.AllGather(ToText(mine)));
-  // The slowest rank of all groups of a kind.
-  std::map<std::pair<std::string, int64_t>, CollectiveTimes> slowest;
+  struct Sum {
+    CollectiveTimes times;
+    int ranks = 0;
+  };
+  std::map<std::pair<std::string, int64_t>, Sum> sums;  // by name and bytes
   for (const std::string& text : all) {
     ASSIGN_OR_RETURN(const std::vector<RankCurvePoint> points, FromText(text));
     for (const RankCurvePoint& point : points) {
-      CollectiveTimes& times = slowest[{point.name, point.bytes}];
-      times.alone = std::max(times.alone, point.times.alone);
-      times.beside = std::max(times.beside, point.times.beside);
-      times.taken = std::max(times.taken, point.times.taken);
+      Sum& sum = sums[{point.name, point.bytes}];
+      sum.times.alone += point.times.alone;
+      sum.times.beside += point.times.beside;
+      sum.times.taken += point.times.taken;
+      ++sum.ranks;
     }
   }
   CollectiveCurves curves;
-  for (const auto& [key, times] : slowest) curves.Add(key.first, key.second, times);
+  for (const auto& [key, sum] : sums) {
+    curves.Add(
+        key.first, key.second,
+        {sum.times.alone / sum.ranks, sum.times.beside / sum.ranks, sum.times.taken / sum.ranks});
+  }
   return curves;
 }
 

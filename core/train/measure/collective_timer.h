@@ -17,29 +17,35 @@
 
 namespace tessera {
 
-// Times the operations that `collectives` has recorded, except sends and receives. It overwrites
-// their buffers. Every rank has one, and calls the same methods in the same order. Not thread-safe.
+// Times the operations that `collectives` has recorded in a step, except sends and receives. It
+// overwrites their buffers. Every rank has one, and calls the same methods in the same order. Not
+// thread-safe.
 class CollectiveTimer {
  public:
   // `threads` are those with which a rank computes. All arguments must outlive it.
   CollectiveTimer(SwitchableCollectives* collectives, Ranks* ranks, int threads);
 
-  // Runs all recorded operations, one after the other, and keeps their times.
-  absl::Status TimeAlone();
-  // Runs each distinct operation while all ranks compute, and keeps the times.
+  // Runs all recorded operations, one after the other.
+  absl::Status RunAll();
+  // Adds the times of the operations of a step in their places (excluded_calls). They include waits
+  // for a rank that computes longer: the mean of the ranks' times is by how much they make a step
+  // longer than the mean of the ranks' computation.
+  void AddInPlace(const std::vector<int64_t>& nanoseconds);
+  // Runs each distinct operation while all ranks compute, and keeps the times. After AddInPlace.
   absl::Status TimeBeside();
 
-  // Returns one measurement of each distinct operation, the medians of all times so far of the slowest
-  // rank of a group, and forgets the times. `job` gives the host of each rank of the mesh. After
-  // TimeAlone and TimeBeside.
+  // Returns one measurement of each distinct operation, the medians of all times so far, as the
+  // mean of the ranks of all groups of a kind, and forgets the times. `job` gives the host of each
+  // rank of the mesh. After TimeBeside.
   absl::StatusOr<CollectiveCurves> TakeCurves(const Mesh& mesh, const GroupSite& job,
                                               const CurveRanks& ranks);
 
  private:
   // Equal requests in one group.
   struct Distinct {
-    SwitchableCollectives::Call call;  // the first of them
-    std::vector<double> alone, beside, taken;  // seconds of each call
+    SwitchableCollectives::Call call;   // the first of them
+    std::vector<double> alone;          // the mean seconds of its calls in a step
+    std::vector<double> beside, taken;  // seconds of each call
   };
 
   // Finds the distinct operations among the recorded ones.

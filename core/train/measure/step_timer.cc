@@ -37,7 +37,8 @@ std::vector<CollectiveCount> StepTimer::Counts() const {
   return collectives_ == nullptr ? std::vector<CollectiveCount>() : collectives_->Counts();
 }
 
-absl::StatusOr<double> StepTimer::TimeOnAllRanks(const std::function<absl::Status()>& function) {
+absl::StatusOr<double> StepTimer::TimeOnAllRanks(const std::function<absl::Status()>& function,
+                                                 double* mine) {
   using Clock = std::chrono::steady_clock;
   const auto excluded = [this] { return collectives_ ? collectives_->excluded_nanoseconds() : 0; };
   RETURN_IF_ERROR(ranks_.Barrier());
@@ -46,6 +47,7 @@ absl::StatusOr<double> StepTimer::TimeOnAllRanks(const std::function<absl::Statu
   RETURN_IF_ERROR(function());
   int64_t nanoseconds = (Clock::now() - begin) / std::chrono::nanoseconds(1);
   nanoseconds -= excluded() - excluded_before;
+  if (mine != nullptr) *mine = 1e-9 * static_cast<double>(nanoseconds);
   RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(&nanoseconds, 1)));
   return 1e-9 * static_cast<double>(nanoseconds);
 }
@@ -67,16 +69,19 @@ absl::StatusOr<StepResult> StepTimer::RecordStep() {
 
 absl::StatusOr<double> StepTimer::TimeComputation() {
   if (collectives_ != nullptr) collectives_->set_excluded(true);
-  absl::StatusOr<double> seconds = TimeOnAllRanks([&]() -> absl::Status {
-    // A step may write over its inputs.
-    RETURN_IF_ERROR(trainer_->SetTrainInputs(*engine_));
-    return engine_->executor(kTrain).RunTimed();
-  });
+  double mine = 0;
+  absl::StatusOr<double> seconds = TimeOnAllRanks(
+      [&]() -> absl::Status {
+        // A step may write over its inputs.
+        RETURN_IF_ERROR(trainer_->SetTrainInputs(*engine_));
+        return engine_->executor(kTrain).RunTimed();
+      },
+      &mine);
   if (collectives_ != nullptr) collectives_->set_excluded(false);
   RETURN_IF_ERROR(seconds.status());
+  if (collective_timer_ != nullptr) collective_timer_->AddInPlace(collectives_->excluded_calls());
   const Executor& executor = engine_->executor(kTrain);
-  kernel_seconds_.push_back(
-      MeanKernelSeconds(program(), ToTimeSpans(executor.times(), executor.step_begin_ns())));
+  computations_.emplace_back(ToTimeSpans(executor.times(), executor.step_begin_ns()), mine);
   return seconds;
 }
 
@@ -99,37 +104,42 @@ absl::Status StepTimer::PutStateBack() {
 
 absl::StatusOr<double> StepTimer::TimeCommunication() {
   if (collectives_ == nullptr) return 0.0;
-  return TimeOnAllRanks([&] { return collective_timer_->TimeAlone(); });
+  return TimeOnAllRanks([&] { return collective_timer_->RunAll(); });
 }
 
-absl::StatusOr<Table<KernelId, double>> StepTimer::MeanOfRanks(
-    const Table<KernelId, double>& mine) {
-  std::vector<double> values(mine.begin(), mine.end());
+absl::StatusOr<KernelPrices> StepTimer::MeanOfRanks(const KernelPrices& mine) {
+  std::vector<double> values;
+  for (const auto& [work, measured] : mine.works()) values.push_back(measured.Median());
   const absl::string_view bytes(reinterpret_cast<const char*>(values.data()),
                                 values.size() * sizeof(double));
   ASSIGN_OR_RETURN(const std::vector<std::string> all, ranks_.AllGather(bytes));
-  Table<KernelId, double> mean(mine.size(), 0);
+  std::vector<double> mean(values.size(), 0);
   for (const std::string& of_rank : all) {
-    if (of_rank.size() != bytes.size()) {
-      return absl::InternalError("a rank has sent the times of other kernels");
-    }
+    // A rank that holds nothing of a value runs fewer kernels.
+    if (of_rank.size() != bytes.size()) return mine;
     std::memcpy(values.data(), of_rank.data(), of_rank.size());
-    for (const KernelId id : mean.ids()) {
-      mean[id] += values[static_cast<size_t>(id.index())] / static_cast<double>(all.size());
-    }
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += values[i] / static_cast<double>(all.size());
   }
-  return mean;
+  KernelPrices prices;
+  size_t i = 0;
+  for (auto [work, measured] : mine.works()) {
+    measured.seconds = {mean[i++]};
+    prices.Set(work, std::move(measured));
+  }
+  return prices;
 }
 
 absl::StatusOr<MeasuredPrices> StepTimer::TakePrices(const GroupSite& job,
                                                      const std::string& network) {
   const int ranks_of_host = RanksOfFullestHost(job);
   MeasuredPrices prices;
-  for (const Table<KernelId, double>& mine : kernel_seconds_) {
-    ASSIGN_OR_RETURN(const auto mean, MeanOfRanks(mine));
-    prices.kernels.Add(program(), mean, ranks_of_host);
+  for (const auto& [times, seconds] : computations_) {
+    KernelPrices mine;
+    mine.AddComputation(program(), times, seconds, ranks_of_host);
+    ASSIGN_OR_RETURN(const KernelPrices mean, MeanOfRanks(mine));
+    prices.kernels.AddAll(mean);
   }
-  kernel_seconds_.clear();
+  computations_.clear();
   if (collectives_ == nullptr) return prices;
   RETURN_IF_ERROR(collective_timer_->TimeBeside());
   ASSIGN_OR_RETURN(prices.collectives,

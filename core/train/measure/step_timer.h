@@ -6,12 +6,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
 #include "core/cost/prices/measured_prices.h"
+#include "core/cost/step_time.h"
 #include "core/ids/table.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
@@ -67,7 +69,7 @@ class StepTimer {
   // buffers, which may hold state of the run.
   absl::StatusOr<double> TimeCommunication();
   // Runs each distinct one of them beside computation, and returns the prices of the run's kernels
-  // (the mean of all ranks) and collectives (on the slowest rank) by all measurements since the
+  // and collectives (the means of all ranks) by all measurements since the
   // last call. `job` gives the host of each rank. Call it after TimeComputation and
   // TimeCommunication, before PutStateBack.
   absl::StatusOr<MeasuredPrices> TakePrices(const GroupSite& job, const std::string& network);
@@ -77,10 +79,12 @@ class StepTimer {
 
   const Program& program() const { return engine_->executor(kTrain).program(); }
 
-  // Returns the mean over ranks of each kernel's seconds. Collective.
-  absl::StatusOr<Table<KernelId, double>> MeanOfRanks(const Table<KernelId, double>& mine);
-  // Calls a function on all ranks at once, and returns its time. Collective.
-  absl::StatusOr<double> TimeOnAllRanks(const std::function<absl::Status()>& function);
+  // Returns the means over ranks of this rank's prices, with one measurement each. Collective.
+  absl::StatusOr<KernelPrices> MeanOfRanks(const KernelPrices& mine);
+  // Calls a function on all ranks at once, and returns its time. Sets `mine`, unless it is null, to
+  // that of this rank. Collective.
+  absl::StatusOr<double> TimeOnAllRanks(const std::function<absl::Status()>& function,
+                                        double* mine = nullptr);
 
   const TimedRun run_;
   Ranks& ranks_;
@@ -88,7 +92,8 @@ class StepTimer {
   std::unique_ptr<CollectiveTimer> collective_timer_;   // null for one rank
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Trainer> trainer_;
-  std::vector<Table<KernelId, double>> kernel_seconds_;  // MeanKernelSeconds of steps, this rank's
+  // Of steps of this rank: the times of the instructions, and the seconds without collectives.
+  std::vector<std::pair<Table<InstructionId, TimeSpan>, double>> computations_;
   std::vector<std::vector<char>> state_;  // copies of the engine's states, in their order
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "collectives/fake/fake.h"
 #include "core/kernels/reference/backend.h"
 #include "core/status/status_macros.h"
@@ -100,6 +101,45 @@ TEST(StepTimerTest, ComputationAloneIsTheNextStep) {
           return absl::OkStatus();
         });
   }
+}
+
+// Every kernel and every collective of the step gets a price, the same on all ranks.
+TEST(StepTimerTest, TakesPricesOfKernelsAndCollectives) {
+  ExpectOnTwoRanks(
+      R"plan(mesh { name: "data" } store { path: "tokens|targets" layout: "data: S(0)" }
+             group { path: "table|head" over: "data" })plan",
+      [](StepTimer& timer) -> absl::Status {
+        RETURN_IF_ERROR(timer.RecordStep().status());
+        const GroupSite site = {CollectiveBackend::kShm, {0, 0}};
+        for (int round = 0; round < 2; ++round) {
+          RETURN_IF_ERROR(timer.SetStateAside());
+          RETURN_IF_ERROR(timer.TimeComputation().status());
+          RETURN_IF_ERROR(timer.TimeComputation().status());
+          ASSIGN_OR_RETURN(const MeasuredPrices prices, timer.TakePrices(site, ""));
+          RETURN_IF_ERROR(timer.PutStateBack());
+          const Program& program = timer.engine().executor(kTrain).program();
+          for (const PlannedKernel& kernel : program.kernels) {
+            const Price price = prices.kernels.Of(kernel, 2, {}, DType::kF32,
+                                                  [](const OpCost&, DType) { return -1.0; });
+            EXPECT_EQ(price.source, PriceSource::kMeasured) << kernel.key;
+            EXPECT_GT(price.seconds, 0) << kernel.key;
+          }
+          size_t points = 0;
+          for (const auto& [name, curve] : prices.collectives.curves()) {
+            EXPECT_TRUE(absl::StrContains(name, "shm, 2 ranks; 2 ranks of 1 thread on a host"))
+                << name;
+            for (const auto& [bytes, measured] : curve) {
+              ++points;
+              EXPECT_EQ(measured.size(), 1);
+              EXPECT_GT(measured[0].alone, 0) << name << " " << bytes;
+              EXPECT_GE(measured[0].beside, measured[0].alone) << name << " " << bytes;
+              EXPECT_GE(measured[0].taken, 0) << name << " " << bytes;
+            }
+          }
+          EXPECT_EQ(points, program.collectives.size());
+        }
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ StartedCollective SwitchableCollectives::Start(const CollectiveRequest& request,
                                                const void* input, void* output,
                                                const FlatGroup::Range& unread) {
   const Stopwatch stopwatch(excluded_ ? &excluded_nanoseconds_ : nullptr);
+  if (excluded_) excluded_calls_.push_back(0);
+  const Stopwatch of_call(excluded_ ? &excluded_calls_.back() : nullptr);
   if (recording_) recorded_.push_back({&request, group, input, output, unread});
   const StartedCollective started = actual_.Start(request, group, input, output, unread);
   // An error is not lost: the executor waits again, and receives it then.

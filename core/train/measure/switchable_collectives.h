@@ -36,11 +36,16 @@ class SwitchableCollectives : public Collectives {
   std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
   // If true, each operation other than a send or receive ends before Start returns, so that none
-  // overlaps with computation, and excluded_nanoseconds() counts the time spent in Start and Wait.
+  // overlaps with computation; excluded_nanoseconds() counts the time spent in Start and Wait, and
+  // excluded_calls() has the time of each Start since it was set.
   // (The operations cannot be skipped instead: with stale buffers a step computes at another speed,
   // because ids may be invalid, denormal numbers are slow, and an update whose gradients are not
   // finite is skipped.)
-  void set_excluded(bool value) { excluded_ = value; }
+  void set_excluded(bool value) {
+    excluded_ = value;
+    if (value) excluded_calls_.clear();
+  }
+  const std::vector<int64_t>& excluded_calls() const { return excluded_calls_; }
   int64_t excluded_nanoseconds() const { return excluded_nanoseconds_; }
   // An operation with its operands.
   struct Call {
@@ -63,6 +68,7 @@ class SwitchableCollectives : public Collectives {
   Collectives& actual_;
   bool excluded_ = false;
   int64_t excluded_nanoseconds_ = 0;
+  std::vector<int64_t> excluded_calls_;  // nanoseconds
   bool recording_ = false;
   std::vector<Call> recorded_;
 };

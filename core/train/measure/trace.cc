@@ -1,6 +1,7 @@
 #include "core/train/measure/trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -18,7 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFirstProcess = 1;   // rank 0
+// Returns the number of the process of a rank.
+int ProcessOf(const TracedRank& rank) { return 1 + rank.rank + (rank.predicted ? rank.size : 0); }
 constexpr int kComputeThread = 1;  // of the first stream; the others follow
 
 // nlohmann's strings are std::string.
@@ -100,7 +102,7 @@ Json InstructionSlice(const Program& program, const Instruction& instruction, In
       {"ph", "X"},
       {"ts", Microseconds(time.begin_ns - rank.zero_ns)},
       {"dur", Microseconds(time.end_ns - time.begin_ns)},
-      {"pid", kFirstProcess + rank.rank},
+      {"pid", ProcessOf(rank)},
       {"tid", kComputeThread + thread},
       {"args", std::move(args)},
   };
@@ -114,7 +116,7 @@ Json OuterSlice(absl::string_view name, int64_t begin_ns, int64_t end_ns, const 
       {"ph", "X"},
       {"ts", Microseconds(begin_ns - rank.zero_ns)},
       {"dur", Microseconds(end_ns - begin_ns)},
-      {"pid", kFirstProcess + rank.rank},
+      {"pid", ProcessOf(rank)},
       {"tid", kComputeThread},
   };
 }
@@ -166,7 +168,7 @@ Json Metadata(absl::string_view kind, absl::string_view name, const TracedRank& 
               int thread = 0) {
   return {{"name", Text(kind)},
           {"ph", "M"},
-          {"pid", kFirstProcess + rank.rank},
+          {"pid", ProcessOf(rank)},
           {"tid", kComputeThread + thread},
           {"args", {{"name", Text(name)}}}};
 }
@@ -177,8 +179,14 @@ std::string TraceEvents(const Program& program, const StepTimes& times, const Tr
   TESSERA_CHECK(times.instructions.size() == program.instructions.size());
   Json events = Json::array();
   const std::string name = absl::StrCat("tessera ", program.name);
-  events.push_back(Metadata(
-      "process_name", rank.size > 1 ? absl::StrCat("rank ", rank.rank, ": ", name) : name, rank));
+  events.push_back(
+      Metadata("process_name",
+               absl::StrCat(rank.size > 1 ? absl::StrCat("rank ", rank.rank, ": ") : "", name,
+                            rank.predicted ? ", predicted" : ""),
+               rank));
+  Json order = Metadata("process_sort_index", "", rank);
+  order["args"] = {{"sort_index", 2 * rank.rank + (rank.predicted ? 1 : 0)}};
+  events.push_back(std::move(order));
   const Threads threads = AssignThreads(program, times.instructions);
   for (size_t t = 0; t < threads.names.size(); ++t) {
     events.push_back(Metadata("thread_name", threads.names[t], rank, static_cast<int>(t)));
@@ -193,7 +201,7 @@ std::string TraceEvents(const Program& program, const StepTimes& times, const Tr
     events.push_back({{"name", "live"},  // Perfetto shows "live bytes"
                       {"ph", "C"},
                       {"ts", Microseconds(time.begin_ns - rank.zero_ns)},
-                      {"pid", kFirstProcess + rank.rank},
+                      {"pid", ProcessOf(rank)},
                       {"args", {{"bytes", live[i]}}}});
   }
   // One event a line, so that the file can be read and searched without a viewer.
@@ -202,6 +210,23 @@ std::string TraceEvents(const Program& program, const StepTimes& times, const Tr
     absl::StrAppend(&text, events[i].dump(), i + 1 < events.size() ? ",\n" : "");
   }
   return text;
+}
+
+std::string PredictedTraceEvents(const Program& program,
+                                 const Table<InstructionId, TimeSpan>& times,
+                                 const StepTimes& measured, const TracedRank& rank) {
+  const auto nanoseconds = [&](double seconds) {
+    return measured.begin_ns + static_cast<int64_t>(std::llround(1e9 * seconds));
+  };
+  Table<InstructionId, InstructionTime> instructions;
+  instructions.reserve(times.size());
+  for (const TimeSpan& span : times) {
+    instructions.push_back({nanoseconds(span.begin), nanoseconds(span.end)});
+  }
+  TracedRank predicted = rank;
+  predicted.predicted = true;
+  return TraceEvents(program, {measured.begin_ns, nanoseconds(StepSeconds(times)), instructions},
+                     predicted);
 }
 
 std::string JoinTraces(absl::Span<const std::string> events_by_rank) {

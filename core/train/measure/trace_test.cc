@@ -174,5 +174,31 @@ TEST_F(TraceTest, EachRankIsAProcess) {
   EXPECT_EQ(begins, (std::vector<double>{900, 1900}));
 }
 
+// Rank 0 of 2: the predicted step stands below the measured one, and begins with it.
+TEST_F(TraceTest, ThePredictedStepIsAProcessOfItsOwn) {
+  const Table<InstructionId, InstructionTime> ran = {{1'000, 2'000}, {2'000, 3'000}};
+  const StepTimes times = {1'000, 3'000, ran};
+  const TracedRank rank = {.rank = 0, .size = 2, .zero_ns = 500};
+  const std::string text =
+      JoinTraces({TraceEvents(program(), times, rank),
+                  PredictedTraceEvents(program(), {{0, 2e-6}, {2e-6, 5e-6}}, times, rank)});
+  std::vector<std::string> names;
+  std::vector<int> order;
+  double end = 0;
+  const nlohmann::json trace = nlohmann::json::parse(text);
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
+    if (event["name"] == "process_sort_index") order.push_back(event["args"]["sort_index"]);
+    if (event["ph"] != "X" || event["pid"] != 3) continue;
+    EXPECT_GE(event["ts"], 0.5);
+    end =
+        std::max<double>(end, static_cast<double>(event["ts"]) + static_cast<double>(event["dur"]));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"rank 0: tessera train",
+                                             "rank 0: tessera train, predicted"}));
+  EXPECT_EQ(order, (std::vector<int>{0, 1}));
+  EXPECT_DOUBLE_EQ(end, 5.5);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -132,8 +132,18 @@ std::string BytesPerSecond(double rate) {
   return absl::StrCat(FormatBytes(static_cast<int64_t>(rate)), "/s");
 }
 
-std::string LinkText(const Link& link) {
-  return absl::StrCat(absl::StrFormat("%.3g us", 1e6 * link.latency_seconds()), " and ",
+// Returns where the prices of these seconds are from; "" if none was measured.
+std::string SourcesText(double measured, double interpolated, double all) {
+  if (measured + interpolated <= 0) return "";
+  return absl::StrFormat(
+      "%.0f%% measured here, %.0f%% interpolated from other sizes, %.0f%% by rates",
+      100 * measured / all, 100 * interpolated / all,
+      100 * std::max(0.0, 1 - (measured + interpolated) / all));
+}
+
+// NCCL's model has latencies of its own.
+std::string LinkText(const Link& link, bool nccl) {
+  return absl::StrCat(nccl ? "" : absl::StrFormat("%.3g us and ", 1e6 * link.latency_seconds()),
                       BytesPerSecond(link.bytes_per_second()));
 }
 
@@ -183,15 +193,19 @@ std::string StepTimeLine(const StepCost& estimated, absl::string_view cluster) {
   std::string lines =
       absl::StrCat("step ", FormatSeconds(estimated.step_seconds()), parts, " (for ",
                    cluster.empty() ? "a cluster without a name" : cluster, ")\n");
-  const double all = estimated.computation_seconds();
-  const double measured = estimated.measured_seconds();
-  const double interpolated = estimated.interpolated_seconds();
-  if (measured + interpolated > 0) {
-    absl::StrAppendFormat(&lines,
-                          "prices: %.0f%% of the computation as measured here, %.0f%% interpolated "
-                          "from other sizes, %.0f%% by rates\n",
-                          100 * measured / all, 100 * interpolated / all,
-                          100 * std::max(0.0, 1 - (measured + interpolated) / all));
+  double communication = 0;
+  for (const StepCost::Collective& each : estimated.collectives()) communication += each.seconds();
+  const std::string computation_prices =
+      SourcesText(estimated.measured_seconds(), estimated.interpolated_seconds(),
+                  estimated.computation_seconds());
+  const std::string communication_prices =
+      SourcesText(estimated.measured_communication_seconds(),
+                  estimated.interpolated_communication_seconds(), communication);
+  if (!computation_prices.empty()) {
+    absl::StrAppend(&lines, "prices of the computation: ", computation_prices, "\n");
+  }
+  if (!communication_prices.empty()) {
+    absl::StrAppend(&lines, "prices of the communication: ", communication_prices, "\n");
   }
   return lines;
 }
@@ -205,13 +219,20 @@ std::string ClusterRatesLine(const Cluster& cluster, const GroupSite& site,
   };
   add_dtype("bf16", cluster.bf16_flops_per_second());
   add_dtype("f16", cluster.f16_flops_per_second());
+  if (!cluster.product_rates().empty()) {
+    absl::StrAppendFormat(&text, " of which products reach %.0f%% to %.0f%%",
+                          100 * cluster.product_rates().begin()->share_of_peak(),
+                          100 * cluster.product_rates().rbegin()->share_of_peak());
+  }
   absl::StrAppend(&text, ", memory ", BytesPerSecond(cluster.memory_bytes_per_second()));
   const std::set<int> hosts(site.host_of.begin(), site.host_of.end());
+  const bool nccl = site.backend == CollectiveBackend::kNccl;
+  if (nccl) absl::StrAppend(&text, "; NCCL's model");
   if (hosts.size() < site.host_of.size()) {
-    absl::StrAppend(&text, "; within a host ", LinkText(cluster.within_host()));
+    absl::StrAppend(&text, "; within a host ", LinkText(cluster.within_host(), nccl));
   }
   if (hosts.size() > 1) {
-    absl::StrAppend(&text, "; between hosts ", LinkText(cluster.between_hosts()));
+    absl::StrAppend(&text, "; between hosts ", LinkText(cluster.between_hosts(), nccl));
   }
   return absl::StrCat(text, " (", origin, ")\n");
 }

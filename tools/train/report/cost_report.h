@@ -44,9 +44,10 @@ std::string EstimateTable(const StepCost& estimated, absl::string_view cluster);
 //   step 77.1 ms: computation 75.0 ms, exposed communication 2.10 ms (for cpu: ..., 1 thread)
 //
 // For a step that does not communicate, only "step 75.0 ms (for cpu: ..., 1 thread)". If kernels
-// have measured prices, a second line says how much of the computation has them:
+// have measured prices, another line says how much of the computation has them; if collectives
+// have, one says so of the communication:
 //
-//   prices: 93% of the computation as measured here, 5% interpolated from other sizes, 2% by rates
+//   prices of the computation: 93% measured here, 5% interpolated from other sizes, 2% by rates
 std::string StepTimeLine(const StepCost& estimated, absl::string_view cluster);
 
 // Returns the rates of a cluster with which the ranks at `site` were priced, and where they come

@@ -36,6 +36,7 @@ struct RunRanks {
   int cores = AvailableCores();  // of the host, for this rank
   GroupSite site = {};           // of those that run; empty with --plan_only
   bool are_threads = false;      // of this process
+  bool on_loopback = false;      // their hosts are only named: all ranks are on one
 };
 
 // The memory that a rank may use.
