@@ -126,6 +126,22 @@ Plan PlanningContext::WithSettings(Plan plan) const {
   return plan;
 }
 
+ClusterPrices PlanningContext::PricesOn(const Mesh& mesh) const {
+  return {for_.cluster, mesh, for_.site, for_.catalogue->processor().threads,
+          for_.prices == nullptr ? nullptr : &for_.prices->collectives};
+}
+
+double PlanningContext::SecondsOf(const KernelRequest& request, const OpCost& cost) const {
+  const auto described = [this](const OpCost& of, DType dtype) {
+    return ComputationSeconds(of, dtype, for_.cluster);
+  };
+  const DType dtype = DTypeOfRate(request.inputs);
+  if (for_.prices == nullptr) return described(cost, dtype);
+  return for_.prices->kernels
+      .OfRequest(request, RanksOfFullestHost(for_.site), cost, dtype, described)
+      .seconds;
+}
+
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceOperators& request) const {
   ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
@@ -145,8 +161,14 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const absl::Span<const TensorType> operands = types;  // inputs, then outputs
     const OpCost cost = op.kind->Cost(
         {operands.first(op.inputs.size()), operands.subspan(op.inputs.size()), op.attributes});
-    const DType dtype = DTypeOfRate(operands.first(op.inputs.size()));
-    prices.add_seconds(op.kind->is_view() ? 0 : ComputationSeconds(cost, dtype, for_.cluster));
+    const auto outputs = types.begin() + static_cast<int64_t>(op.inputs.size());
+    KernelRequest local;
+    local.op = std::string(op.kind->name());
+    local.attributes = op.attributes;
+    local.inputs.assign(types.begin(), outputs);
+    local.outputs.assign(outputs, types.end());
+    local.threads = for_.catalogue->processor().threads;
+    prices.add_seconds(op.kind->is_view() ? 0 : SecondsOf(local, cost));
   }
   return prices;
 }
@@ -154,7 +176,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceCollectives& request) const {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
-  const ClusterPrices of_cluster(for_.cluster, mesh, for_.site);
+  const ClusterPrices of_cluster = PricesOn(mesh);
   strategy::Prices prices;
   for (const strategy::PriceCollectives::Call& call : request.calls()) {
     if (call.operation() > ProgramProto::Collective::ALL_TO_ALL || call.elements() < 0 ||
@@ -182,7 +204,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceRedistributions& request) const {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
-  const ClusterPrices of_cluster(for_.cluster, mesh, for_.site);
+  const ClusterPrices of_cluster = PricesOn(mesh);
   RedistributionFinder finder(mesh, &ChoicePrices());  // as lowering does
   strategy::Prices prices;
   for (const strategy::PriceRedistributions::Change& change : request.changes()) {

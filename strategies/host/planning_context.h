@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
+#include "core/cost/cluster_prices.h"
 #include "core/cost/prices/measured_prices.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
@@ -52,8 +53,8 @@ class PlanningContext {
   strategy::RunGraphs Graphs() const;
   absl::StatusOr<strategy::OperatorDescriptions> Describe(
       const strategy::DescribeOperators& request) const;
-  // Returns times in seconds, from the prices of the cluster. Those of a redistribution are of the
-  // collectives that lowering chooses.
+  // Returns times in seconds, as measured on the ranks' machine or from the rates of the cluster.
+  // Those of a redistribution are of the collectives that lowering chooses.
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceOperators& request) const;
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceCollectives& request) const;
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceRedistributions& request) const;
@@ -68,6 +69,10 @@ class PlanningContext {
 
  private:
   absl::StatusOr<const Graph*> FindGraph(const std::string& name) const;
+  // Returns the prices of collectives on a mesh of all ranks.
+  ClusterPrices PricesOn(const Mesh& mesh) const;
+  // Returns the price of an operator by its request on a rank.
+  double SecondsOf(const KernelRequest& request, const OpCost& cost) const;
   absl::StatusOr<StepCost> Lower(const Plan& plan) const;
   // Returns the Plan with the settings of the run.
   Plan WithSettings(Plan plan) const;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster_prices.h"
@@ -27,6 +28,35 @@ std::string DTypesOf(const std::vector<TensorType>& types) {
     absl::StrAppend(&text, " ", std::string(DTypeName(type.dtype)));
   }
   return text;
+}
+
+// Returns the part of the families of a request that precedes the name of a kernel.
+std::string FamiliesOf(const KernelRequest& request) {
+  std::string text = request.op;
+  for (const auto& [name, value] : request.attributes.entries()) {
+    // Other numbers are sizes, or have no influence on time.
+    if (const bool* flag = std::get_if<bool>(&value); flag != nullptr) {
+      absl::StrAppend(&text, " ", name, "=", *flag ? "true" : "false");
+    } else if (const auto* word = std::get_if<std::string>(&value); word != nullptr) {
+      absl::StrAppend(&text, " ", name, "=", *word);
+    } else if (const auto* axis = std::get_if<int64_t>(&value); axis != nullptr && name == "axis") {
+      absl::StrAppend(&text, " axis=", *axis);
+    } else if (const auto* axes = std::get_if<std::vector<int64_t>>(&value);
+               axes != nullptr && name == "axes") {
+      absl::StrAppend(&text, " axes=", absl::StrJoin(*axes, ","));
+    }
+  }
+  for (const Epilogue& epilogue : request.epilogues) {
+    absl::StrAppend(&text, " ", epilogue.ToString());
+  }
+  return absl::StrCat(text, DTypesOf(request.inputs), " ->", DTypesOf(request.outputs),
+                      " threads=", request.threads, " by ");
+}
+
+// Returns the price by a ratio of measured to described seconds, if there is one.
+Price Interpolated(std::optional<double> ratio, double described) {
+  if (!ratio.has_value()) return {described, PriceSource::kDescribed};
+  return {described * *ratio, PriceSource::kInterpolated};
 }
 
 // A mean of times.
@@ -58,26 +88,7 @@ PricedWork Copy(const std::string& name, int ranks) { return {name, "copy", rank
 double MeasuredWork::Median() const { return MedianOf(seconds); }
 
 std::string FamilyOf(const PlannedKernel& kernel) {
-  const KernelRequest& request = kernel.request;
-  std::string text = request.op;
-  for (const auto& [name, value] : request.attributes.entries()) {
-    // Other numbers are sizes, or have no influence on time.
-    if (const bool* flag = std::get_if<bool>(&value); flag != nullptr) {
-      absl::StrAppend(&text, " ", name, "=", *flag ? "true" : "false");
-    } else if (const auto* word = std::get_if<std::string>(&value); word != nullptr) {
-      absl::StrAppend(&text, " ", name, "=", *word);
-    } else if (const auto* axis = std::get_if<int64_t>(&value); axis != nullptr && name == "axis") {
-      absl::StrAppend(&text, " axis=", *axis);
-    } else if (const auto* axes = std::get_if<std::vector<int64_t>>(&value);
-               axes != nullptr && name == "axes") {
-      absl::StrAppend(&text, " axes=", absl::StrJoin(*axes, ","));
-    }
-  }
-  for (const Epilogue& epilogue : request.epilogues) {
-    absl::StrAppend(&text, " ", epilogue.ToString());
-  }
-  return absl::StrCat(text, DTypesOf(request.inputs), " ->", DTypesOf(request.outputs),
-                      " threads=", request.threads, " by ", std::string(kernel.kernel->name()));
+  return absl::StrCat(FamiliesOf(kernel.request), std::string(kernel.kernel->name()));
 }
 
 std::string CopyName(const Program& program, const Instruction& copy) {
@@ -174,9 +185,10 @@ Price KernelPrices::Of(const PlannedKernel& kernel, int ranks, const OpCost& cos
   const auto known = works_.find({kernel.key, std::string(kernel.kernel->name()), ranks});
   if (known != works_.end()) return {known->second.Median(), PriceSource::kMeasured};
   const double seconds = described(cost, dtype);
-  const std::optional<double> ratio = RatioOf(FamilyOf(kernel), ranks, cost, described);
-  if (!ratio.has_value()) return {seconds, PriceSource::kDescribed};
-  return {seconds * *ratio, PriceSource::kInterpolated};
+  const std::string family = FamilyOf(kernel);
+  return Interpolated(
+      RatioOf([&](absl::string_view other) { return other == family; }, ranks, cost, described),
+      seconds);
 }
 
 Price KernelPrices::OfGap(int ranks) const {
@@ -191,13 +203,32 @@ Price KernelPrices::OfCopy(const std::string& copy, int ranks, double described)
   return {known->second.Median(), PriceSource::kMeasured};
 }
 
-std::optional<double> KernelPrices::RatioOf(absl::string_view family, int ranks, const OpCost& cost,
-                                            const DescribedSeconds& described) const {
+Price KernelPrices::OfRequest(const KernelRequest& request, int ranks, const OpCost& cost,
+                              DType dtype, const DescribedSeconds& described) const {
+  const std::string key = request.Key();
+  std::optional<double> fastest;
+  for (auto it = works_.lower_bound({key, "", 0}); it != works_.end() && it->first.request == key;
+       ++it) {
+    if (it->first.ranks != ranks) continue;
+    const double seconds = it->second.Median();
+    fastest = std::min(fastest.value_or(seconds), seconds);
+  }
+  if (fastest.has_value()) return {*fastest, PriceSource::kMeasured};
+  const std::string families = FamiliesOf(request);
+  return Interpolated(
+      RatioOf([&](absl::string_view other) { return absl::StartsWith(other, families); }, ranks,
+              cost, described),
+      described(cost, dtype));
+}
+
+std::optional<double> KernelPrices::RatioOf(
+    absl::FunctionRef<bool(absl::string_view family)> matches, int ranks, const OpCost& cost,
+    const DescribedSeconds& described) const {
   // By the inverse of the squared distance, so that a request of almost the same size decides.
   constexpr double kLeastDistance = 1e-3;
   double weights = 0, sum = 0;
   for (const auto& [key, measured] : works_) {
-    if (key.ranks != ranks || measured.family != family) continue;
+    if (key.ranks != ranks || !matches(measured.family)) continue;
     const double distance = std::max(kLeastDistance, DistanceOf(cost, measured.cost));
     const double weight = 1 / (distance * distance);
     weights += weight;

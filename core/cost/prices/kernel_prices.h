@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "core/cost/prices/price_source.h"
 #include "core/cost/step_time.h"
@@ -50,7 +51,7 @@ struct MeasuredWork {
 std::string CopyName(const Program& program, const Instruction& copy);
 
 // Returns the part of a key that requests of other sizes share: what computes how on which dtypes,
-// without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{}".
+// without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{} threads=2 by onednn".
 std::string FamilyOf(const PlannedKernel& kernel);
 
 // Returns the seconds by which work is described (ComputationSeconds with a cluster's rates).
@@ -91,6 +92,11 @@ class KernelPrices {
   Price Of(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype,
            const DescribedSeconds& described) const;
 
+  // The same for a request whose kernel is not chosen yet: that of its fastest measured kernel, or
+  // interpolated from all kernels that have run others of its kind.
+  Price OfRequest(const KernelRequest& request, int ranks, const OpCost& cost, DType dtype,
+                  const DescribedSeconds& described) const;
+
  private:
   // Adds the mean times of instructions that did not run in one of these spans, which are disjoint
   // and in order.
@@ -98,9 +104,10 @@ class KernelPrices {
                        const std::vector<TimeSpan>& left_out, int ranks);
   // Returns the work of this name, with room for one more measurement.
   MeasuredWork& WorkOf(const PricedWork& work);
-  // Returns the ratio of measured to described seconds of a family at a size; nothing if none of
-  // the family was measured with so many ranks.
-  std::optional<double> RatioOf(absl::string_view family, int ranks, const OpCost& cost,
+  // Returns the ratio of measured to described seconds at a size, of the families that `matches`
+  // accepts; nothing if none of them was measured with so many ranks.
+  std::optional<double> RatioOf(absl::FunctionRef<bool(absl::string_view family)> matches,
+                                int ranks, const OpCost& cost,
                                 const DescribedSeconds& described) const;
 
   std::map<PricedWork, MeasuredWork> works_;

@@ -76,6 +76,25 @@ TEST_F(KernelPricesTest, OtherThreadsAndNeighboursHaveOtherPrices) {
   EXPECT_EQ(Of(4).seconds, 64);
 }
 
+TEST_F(KernelPricesTest, ARequestHasThePriceOfItsFastestKernel) {
+  const auto of = [this](int64_t rows) {
+    return prices_.OfRequest(Relu(rows).request, 1, CostOf(rows), DType::kF64,
+                             [](const OpCost& cost, DType) { return cost.flops; });
+  };
+  EXPECT_EQ(of(4).source, PriceSource::kDescribed);
+  Measure(4, 64);
+  EXPECT_EQ(of(4).seconds, 64);
+  EXPECT_EQ(of(4).source, PriceSource::kMeasured);
+  MeasuredWork faster = prices_.works().begin()->second;
+  faster.seconds = {48};
+  prices_.Set({Relu(4).key, "another", 1}, faster);
+  prices_.Set({Relu(4).key, "of two ranks", 2},
+              {.family = "", .dtype = {}, .cost = {}, .seconds = {1}});
+  EXPECT_EQ(of(4).seconds, 48);
+  EXPECT_EQ(of(5).source, PriceSource::kInterpolated);
+  EXPECT_GT(of(5).seconds, 40);
+}
+
 TEST_F(KernelPricesTest, NewerMeasurementsComeLast) {
   for (int i = 0; i < 4; ++i) Measure(4, 10);
   KernelPrices newer;
