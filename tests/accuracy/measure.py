@@ -155,6 +155,16 @@ def strip(comparison):
     return comparison
 
 
+def compare_json(folder, code, errors):
+    """Returns the JSON that compare wrote into a folder, or raises Failed with its error."""
+    try:
+        return json.loads((pathlib.Path(folder) / "comparison.json").read_text())
+    except (OSError, ValueError):
+        lines = [line for line in errors.splitlines() if "error: " in line]
+        reason = lines[-1].partition("error: ")[2] if lines else f"exit code {code}"
+        raise Failed(reason) from None
+
+
 def compare(programs, setting, network, plans, rounds, progress, label):
     """Runs compare once. Returns its JSON."""
     names = [plan["name"] for plan in plans]
@@ -174,12 +184,7 @@ def compare(programs, setting, network, plans, rounds, progress, label):
         command = command_of(programs, setting, network, plans, rounds, steps, folder)
         code, errors = run_and_follow(command, follow)
         progress.done += work
-        try:
-            comparison = json.loads((pathlib.Path(folder) / "comparison.json").read_text())
-        except (OSError, ValueError):
-            lines = [line for line in errors.splitlines() if "error: " in line]
-            reason = lines[-1].partition("error: ")[2] if lines else f"exit code {code}"
-            raise Failed(reason) from None
+        comparison = compare_json(folder, code, errors)
     return {**strip(comparison), "exit_code": code}
 
 

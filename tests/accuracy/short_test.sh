@@ -1,5 +1,6 @@
 #!/bin/bash
 # tests/accuracy/accuracy --short measures a tiny setting, and makes its page again from the record.
+# tests/accuracy/unseen calibrates one model and predicts another.
 set -euo pipefail
 programs=$PWD
 accuracy=$PWD/tests/accuracy/accuracy
@@ -25,3 +26,8 @@ done
 cmp page.md again.md
 # A complete record is not measured again.
 "$accuracy" --short --rounds=2 --programs="$programs" --json=short.json | cmp - table
+
+"$(dirname "$accuracy")/unseen" --calibrated=1 --predicted=1 --rounds=1 --programs="$programs" >unseen
+cat unseen
+grep -qE '^(gpt|mlp): .*, batch [0-9]+ .*%' unseen
+grep -qE '^mean absolute error [0-9.]+%, worst [0-9.]+%; aim: at most 7%$' unseen

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <vector>
 
-#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
+#include "core/train/measure/arithmetic_loop.h"
 
 namespace tessera::comm {
 namespace {
@@ -19,32 +19,6 @@ using Clock = std::chrono::steady_clock;
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-// Arithmetic on data that stay in the first cache.
-class Computation {
- public:
-  Computation() : values_(1024, 1.0F) {
-    Run(1000);
-    const Clock::time_point begin = Clock::now();
-    Run(20'000);
-    passes_per_second_ = 20'000 / SecondsSince(begin);
-  }
-
-  int64_t PassesFor(double seconds) const {
-    return std::max<int64_t>(1, static_cast<int64_t>(seconds * passes_per_second_));
-  }
-
-  // Not inlined: copies of the loop, differently aligned, differ by half in their time.
-  ABSL_ATTRIBUTE_NOINLINE void Run(int64_t passes) {
-    for (int64_t pass = 0; pass < passes; ++pass) {
-      for (float& value : values_) value = value * 0.999F + 0.001F;
-    }
-  }
-
- private:
-  std::vector<float> values_;
-  double passes_per_second_ = 0;
-};
 
 Ticket Issue(Communicator& group, const BenchOptions& options, Operation operation, int64_t count,
              char* first, char* second) {
@@ -200,7 +174,7 @@ class OverlapRunner {
 
   World& world_;
   const OverlappedOperation& operation_;
-  Computation computation_;
+  ArithmeticLoop computation_;
   int64_t repeats_ = 1;  // of what a round times
 };
 

@@ -30,6 +30,8 @@ Json EstimateJson(const StepCost& cost, int64_t tokens) {
   json["step_seconds"] = cost.step_seconds();
   json["tokens_per_second"] = static_cast<double>(tokens) / cost.step_seconds();
   json["computation_seconds"] = cost.computation_seconds();
+  json["measured_seconds"] = cost.measured_seconds();
+  json["interpolated_seconds"] = cost.interpolated_seconds();
   json["exposed_seconds"] = cost.exposed_seconds();
   json["peak_bytes"] = cost.peak_bytes();
   for (const StepCost::Memory& memory : cost.memory()) {
