@@ -177,7 +177,9 @@ Result Shell(const std::string& command) { return RunProgram("/bin/sh", {"-c", c
 std::vector<nlohmann::json> Metrics(const std::string& run_folder) {
   std::vector<nlohmann::json> lines;
   std::istringstream text(ReadFile(run_folder + "/metrics.jsonl"));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(text, line) && !text.eof();) {
+    lines.push_back(nlohmann::json::parse(line));
+  }
   return lines;
 }
 

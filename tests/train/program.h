@@ -81,7 +81,7 @@ class RunningProgram {
   rusage usage_ = {};
 };
 
-// The lines of a run's metrics.jsonl.
+// The lines of a run's metrics.jsonl, without one that the run is still writing.
 std::vector<nlohmann::json> Metrics(const std::string& run_folder);
 
 // The names of a run's checkpoints, "step_00000010", ..., newest first.

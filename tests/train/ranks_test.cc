@@ -103,8 +103,9 @@ TEST(RanksTest, ATraceHasAProcessForEachRank) {
     if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
     if (event["name"] == "step") begins.push_back(event["ts"]);
   }
-  EXPECT_THAT(names, ElementsAre("rank 0: tessera train", "rank 1: tessera train"));
-  ASSERT_EQ(begins.size(), 2);
+  EXPECT_THAT(names, ElementsAre("rank 0: tessera train", "rank 1: tessera train",
+                                 "rank 0: tessera train, predicted"));
+  ASSERT_EQ(begins.size(), 3);
   for (const double begin : begins) EXPECT_GE(begin, 0);
 }
 
