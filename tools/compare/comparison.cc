@@ -138,7 +138,7 @@ void AddMeasuredRow(const std::string& label, std::function<double(const Strateg
 }
 
 // Adds a row of times, each estimated and measured.
-void AddTimeRow(const std::string& label, std::function<double(const StepCost&)> estimated,
+void AddTimeRow(const std::string& label, const std::function<double(const StepCost&)>& estimated,
                 std::function<double(const StrategyResult&)> measured, Rows* rows) {
   rows->Add(label, [estimated, measured](const StrategyResult& each) {
     return Cells{Estimated(each, Seconds(estimated(each.estimated))),
