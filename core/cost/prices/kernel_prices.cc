@@ -16,10 +16,15 @@
 namespace tessera {
 namespace {
 
-// The distance of two sizes of work: the logarithm of the ratio of their FLOPs and of their bytes.
-double DistanceOf(const OpCost& a, const OpCost& b) {
-  const auto log_ratio = [](double x, double y) { return std::log((x + 1) / (y + 1)); };
-  return std::hypot(log_ratio(a.flops, b.flops), log_ratio(a.bytes, b.bytes));
+// The distance of two sizes of work: that of the logarithms of their dimensions. One dimension more
+// or less counts as much as one of another order of magnitude.
+double DistanceOf(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  const auto log_of = [](int64_t size) { return std::log(static_cast<double>(size) + 1); };
+  const size_t common = std::min(a.size(), b.size());
+  double sum = 0;
+  for (size_t i = 0; i < common; ++i) sum += std::pow(log_of(a[i]) - log_of(b[i]), 2);
+  const auto others = static_cast<double>(std::max(a.size(), b.size()) - common);
+  return std::sqrt(sum + others * std::pow(std::log(10), 2));
 }
 
 std::string DTypesOf(const std::vector<TensorType>& types) {
@@ -91,6 +96,14 @@ std::string FamilyOf(const PlannedKernel& kernel) {
   return absl::StrCat(FamiliesOf(kernel.request), std::string(kernel.kernel->name()));
 }
 
+std::vector<int64_t> DimensionsOf(const KernelRequest& request) {
+  std::vector<int64_t> dimensions;
+  for (const TensorType& input : request.inputs) {
+    dimensions.insert(dimensions.end(), input.shape.begin(), input.shape.end());
+  }
+  return dimensions;
+}
+
 std::string CopyName(const Program& program, const Instruction& copy) {
   const ProgramValue& from = program.value(copy.inputs[0]);
   const ProgramValue& to = program.value(copy.outputs[0]);
@@ -112,6 +125,7 @@ void KernelPrices::Add(const PlannedKernel& kernel, int ranks, const OpCost& cos
     work.family = FamilyOf(kernel);
     work.dtype = dtype;
     work.cost = cost;
+    work.dimensions = DimensionsOf(kernel.request);
   }
   work.seconds.push_back(seconds);
 }
@@ -186,9 +200,9 @@ Price KernelPrices::Of(const PlannedKernel& kernel, int ranks, const OpCost& cos
   if (known != works_.end()) return {known->second.Median(), PriceSource::kMeasured};
   const double seconds = described(cost, dtype);
   const std::string family = FamilyOf(kernel);
-  return Interpolated(
-      RatioOf([&](absl::string_view other) { return other == family; }, ranks, cost, described),
-      seconds);
+  return Interpolated(RatioOf([&](absl::string_view other) { return other == family; }, ranks,
+                              DimensionsOf(kernel.request), described),
+                      seconds);
 }
 
 Price KernelPrices::OfGap(int ranks) const {
@@ -217,20 +231,20 @@ Price KernelPrices::OfRequest(const KernelRequest& request, int ranks, const OpC
   const std::string families = FamiliesOf(request);
   return Interpolated(
       RatioOf([&](absl::string_view other) { return absl::StartsWith(other, families); }, ranks,
-              cost, described),
+              DimensionsOf(request), described),
       described(cost, dtype));
 }
 
 std::optional<double> KernelPrices::RatioOf(
-    absl::FunctionRef<bool(absl::string_view family)> matches, int ranks, const OpCost& cost,
-    const DescribedSeconds& described) const {
-  // By the inverse of the squared distance, so that a request of almost the same size decides.
-  constexpr double kLeastDistance = 1e-3;
+    absl::FunctionRef<bool(absl::string_view family)> matches, int ranks,
+    const std::vector<int64_t>& dimensions, const DescribedSeconds& described) const {
+  // By the inverse of the distance to the fourth, so that the nearest requests decide.
+  constexpr double kLeastDistance = 1e-2;
   double weights = 0, sum = 0;
   for (const auto& [key, measured] : works_) {
     if (key.ranks != ranks || !matches(measured.family)) continue;
-    const double distance = std::max(kLeastDistance, DistanceOf(cost, measured.cost));
-    const double weight = 1 / (distance * distance);
+    const double distance = std::max(kLeastDistance, DistanceOf(dimensions, measured.dimensions));
+    const double weight = std::pow(distance, -4);
     weights += weight;
     sum += weight * std::log(measured.Median() / described(measured.cost, measured.dtype));
   }

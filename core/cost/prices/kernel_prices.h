@@ -2,6 +2,7 @@
 #ifndef TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
 #define TESSERA_CORE_COST_PRICES_KERNEL_PRICES_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -39,6 +40,7 @@ struct MeasuredWork {
   std::string family;  // FamilyOf
   DType dtype = DType::kF32;
   OpCost cost;
+  std::vector<int64_t> dimensions;  // DimensionsOf the request
   // The mean time of the instructions with this kernel, in one measured step after another; the
   // oldest first.
   std::vector<double> seconds;
@@ -53,6 +55,9 @@ std::string CopyName(const Program& program, const Instruction& copy);
 // Returns the part of a key that requests of other sizes share: what computes how on which dtypes,
 // without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{} threads=2 by onednn".
 std::string FamilyOf(const PlannedKernel& kernel);
+
+// Returns the dimensions of all inputs of a request, one after the other.
+std::vector<int64_t> DimensionsOf(const KernelRequest& request);
 
 // Returns the seconds by which work is described (ComputationSeconds with a cluster's rates).
 using DescribedSeconds = std::function<double(const OpCost& cost, DType dtype)>;
@@ -104,10 +109,10 @@ class KernelPrices {
                        const std::vector<TimeSpan>& left_out, int ranks);
   // Returns the work of this name, with room for one more measurement.
   MeasuredWork& WorkOf(const PricedWork& work);
-  // Returns the ratio of measured to described seconds at a size, of the families that `matches`
-  // accepts; nothing if none of them was measured with so many ranks.
+  // Returns the ratio of measured to described seconds for these dimensions, of the families that
+  // `matches` accepts; nothing if none of them was measured with so many ranks.
   std::optional<double> RatioOf(absl::FunctionRef<bool(absl::string_view family)> matches,
-                                int ranks, const OpCost& cost,
+                                int ranks, const std::vector<int64_t>& dimensions,
                                 const DescribedSeconds& described) const;
 
   std::map<PricedWork, MeasuredWork> works_;

@@ -89,7 +89,7 @@ TEST_F(KernelPricesTest, ARequestHasThePriceOfItsFastestKernel) {
   faster.seconds = {48};
   prices_.Set({Relu(4).key, "another", 1}, faster);
   prices_.Set({Relu(4).key, "of two ranks", 2},
-              {.family = "", .dtype = {}, .cost = {}, .seconds = {1}});
+              {.family = "", .dtype = {}, .cost = {}, .dimensions = {}, .seconds = {1}});
   EXPECT_EQ(of(4).seconds, 48);
   EXPECT_EQ(of(5).source, PriceSource::kInterpolated);
   EXPECT_GT(of(5).seconds, 40);

@@ -68,6 +68,12 @@ std::optional<MeasuredWork> FromJson(const CacheJson& values) {
     return std::nullopt;
   }
   work.dtype = *dtype;
+  const auto dimensions = values.find("dimensions");
+  if (dimensions == values.end() || !dimensions->is_array()) return std::nullopt;
+  for (const CacheJson& each : *dimensions) {
+    if (!each.is_number_unsigned()) return std::nullopt;
+    work.dimensions.push_back(static_cast<int64_t>(each));
+  }
   for (const CacheJson& each : *seconds) {
     const double value = each.is_number() ? static_cast<double>(each) : 0;
     if (!(value > 0 && value <= kMostSeconds)) return std::nullopt;
@@ -83,6 +89,7 @@ CacheJson ToJson(const MeasuredWork& work) {
   values["dtype"] = std::string(dtype.data(), dtype.size());
   values["flops"] = work.cost.flops;
   values["bytes"] = work.cost.bytes;
+  values["dimensions"] = work.dimensions;
   values["seconds"] = work.seconds;
   return values;
 }

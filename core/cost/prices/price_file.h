@@ -6,7 +6,7 @@
 //       "gelu{approximate=\"tanh\"} f32[1024, 3072] -> f32[1024, 3072] threads=2": {
 //         "highway, 1 rank": {
 //           "family": "gelu approximate=tanh f32 -> f32 threads=2 by highway",
-//           "dtype": "f32", "flops": 2.5e7, "bytes": 2.5e7,
+//           "dtype": "f32", "flops": 2.5e7, "bytes": 2.5e7, "dimensions": [1024, 3072],
 //           "seconds": [0.0031, 0.0030, 0.0032]
 //         }
 //       }

@@ -31,6 +31,7 @@ class PriceFileTest : public ::testing::Test {
     measured.family = "relu f32 -> f32 threads=1 by highway";
     measured.cost.flops = 8;
     measured.cost.bytes = 64;
+    measured.dimensions = {8};
     measured.seconds = {seconds};
     MeasuredPrices prices;
     prices.kernels.Set({"relu f32[8] -> f32[8] threads=1", "highway", 2}, std::move(measured));
@@ -61,6 +62,7 @@ TEST_F(PriceFileTest, ReturnsWhatWasAdded) {
   EXPECT_EQ(measured.family, "relu f32 -> f32 threads=1 by highway");
   EXPECT_EQ(measured.cost.flops, 8);
   EXPECT_EQ(measured.cost.bytes, 64);
+  EXPECT_THAT(measured.dimensions, ::testing::ElementsAre(8));
   EXPECT_THAT(measured.seconds, ::testing::ElementsAre(0.25, 0.5));
 }
 
@@ -68,9 +70,11 @@ TEST_F(PriceFileTest, EntriesThatNoMeasurementMakesAreLeftOut) {
   ASSERT_TRUE(AddToPriceFile(path_, *backend_, One(0.25)).ok());
   const std::string good = Text();
   const std::pair<const char*, const char*> damages[] = {
-      {"0.25", "-1"},         {"0.25", "\"x\""}, {"0.25", "1e9"},
-      {"\"f32\"", "\"f99\""}, {"8.0", "null"},   {"2 ranks", "ranks"},
-      {"64.0", "-1.0"},       {", 2 ranks", ""}, {"0.25", "1,1,1,1,1,1"}};
+      {"0.25", "-1"},          {"0.25", "\"x\""},
+      {"0.25", "1e9"},         {"\"f32\"", "\"f99\""},
+      {"8.0", "null"},         {"2 ranks", "ranks"},
+      {"64.0", "-1.0"},        {", 2 ranks", ""},
+      {"0.25", "1,1,1,1,1,1"}, {"\"dimensions\"", "\"dims\""}};
   for (const auto& [from, to] : damages) {
     const std::string damaged = absl::StrReplaceAll(good, {{from, to}});
     ASSERT_NE(damaged, good) << from;
