@@ -64,17 +64,20 @@ Price Interpolated(std::optional<double> ratio, double described) {
   return {described * *ratio, PriceSource::kInterpolated};
 }
 
-// A mean of times.
+// The mean time of instructions that ran alone; of all of them, if none did.
 struct Mean {
   InstructionId first;
-  int instructions = 0;
-  double sum = 0;
+  int alone = 0, all = 0;
+  double sum_alone = 0, sum = 0;
 
-  void Add(InstructionId i, double seconds) {
-    if (instructions++ == 0) first = i;
+  void Add(InstructionId i, double seconds, bool ran_alone) {
+    if (all++ == 0) first = i;
     sum += seconds;
+    if (!ran_alone) return;
+    ++alone;
+    sum_alone += seconds;
   }
-  double seconds() const { return sum / instructions; }
+  double seconds() const { return alone > 0 ? sum_alone / alone : all > 0 ? sum / all : 0; }
 };
 
 // Returns whether a span has some time in common with one of these, which are disjoint and in
@@ -132,26 +135,26 @@ void KernelPrices::Add(const PlannedKernel& kernel, int ranks, const OpCost& cos
 
 void KernelPrices::AddInstructions(const Program& program,
                                    const Table<InstructionId, TimeSpan>& times,
-                                   const std::vector<TimeSpan>& left_out, int ranks) {
+                                   const std::vector<TimeSpan>& beside, int ranks) {
   Table<KernelId, Mean> kernels(program.kernels.size());
   std::map<std::string, Mean> copies;
   for (const InstructionId i : times.ids()) {
     const Instruction& instruction = program.instructions[i];
-    if (program.Communicates(instruction) || Intersects(times[i], left_out)) continue;
+    if (program.Communicates(instruction)) continue;
     Mean& mean = instruction.kind == InstructionKind::kKernel
                      ? kernels[instruction.kernel]
                      : copies[CopyName(program, instruction)];
-    mean.Add(i, times[i].seconds());
+    mean.Add(i, times[i].seconds(), !Intersects(times[i], beside));
   }
   for (const KernelId id : kernels.ids()) {
     const Mean& mean = kernels[id];
-    if (mean.instructions == 0 || mean.sum <= 0) continue;
+    if (mean.seconds() <= 0) continue;
     const PlannedKernel& kernel = program.kernels[id];
     Add(kernel, ranks, program.instructions[mean.first].cost, DTypeOfRate(kernel.request.inputs),
         mean.seconds());
   }
   for (const auto& [name, mean] : copies) {
-    if (mean.sum <= 0) continue;
+    if (mean.seconds() <= 0) continue;
     MeasuredWork& work = WorkOf(Copy(name, ranks));
     work.family = "copy";
     work.seconds.push_back(mean.seconds());

@@ -75,7 +75,8 @@ class KernelPrices {
   // Adds the mean time of a kernel's instructions in a step. `cost` is that of one of them.
   void Add(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype, double seconds);
   // Adds the times of a step of a Program, which ran while `ranks` ranks of this host computed.
-  // Instructions that ran beside a collective do not count: it took time from them.
+  // Instructions that ran beside a collective, which took time from them, count only for a kernel
+  // that never ran alone.
   void AddStep(const Program& program, const Table<InstructionId, TimeSpan>& times, int ranks);
   // The same for a step in which each collective ended before the next instruction began, whatever
   // its own time says. `seconds` are those of the step without its collectives; what is more than
@@ -103,10 +104,10 @@ class KernelPrices {
                   const DescribedSeconds& described) const;
 
  private:
-  // Adds the mean times of instructions that did not run in one of these spans, which are disjoint
-  // and in order.
+  // Adds the mean times of instructions. In the spans of `beside`, which are disjoint and in order,
+  // collectives ran.
   void AddInstructions(const Program& program, const Table<InstructionId, TimeSpan>& times,
-                       const std::vector<TimeSpan>& left_out, int ranks);
+                       const std::vector<TimeSpan>& beside, int ranks);
   // Returns the work of this name, with room for one more measurement.
   MeasuredWork& WorkOf(const PricedWork& work);
   // Returns the ratio of measured to described seconds for these dimensions, of the families that

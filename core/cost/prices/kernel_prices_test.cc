@@ -145,6 +145,11 @@ TEST_F(PricesOfStepsTest, InstructionsBesideACollectiveDoNotCount) {
   EXPECT_EQ(prices_.OfCopy(copy, 2, 5).seconds, 5);
 }
 
+TEST_F(PricesOfStepsTest, AKernelThatNeverRanAloneCountsNevertheless) {
+  prices_.AddStep(program_, {{4, 6}, {2, 8}, {3, 7}, {8, 9}}, 1);
+  EXPECT_EQ(Of(4).seconds, 3);
+}
+
 TEST_F(PricesOfStepsTest, ComputationHasGaps) {
   prices_.AddComputation(program_, times_, /*seconds=*/10, 2);
   EXPECT_EQ(Of(4, 2).seconds, 3) << "the mean of both";
