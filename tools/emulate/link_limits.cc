@@ -19,10 +19,11 @@ std::string Port(int host) { return absl::StrCat("host", host); }
 constexpr int64_t kHostQueueBytes = 8 << 20;
 constexpr int64_t kSwitchQueueBytes = 256 << 10;
 
-// Returns the bytes that pass in half a millisecond. A bucket holds as much: after a pause, so much
-// passes at once, and timers of a busy machine may be late by that time.
+// Returns the bytes that pass in a millisecond, or some packets. A bucket holds as much: timers of
+// a busy machine may be late by that time; a larger one would let the messages of a slow link pass
+// at once.
 int64_t BurstBytes(const LinkLimits& limits) {
-  return std::max<int64_t>(std::llround(limits.bits_per_second / 8 * 0.5e-3), 2 * kPacketBytes);
+  return std::max<int64_t>(std::llround(limits.bits_per_second / 8 * 1e-3), 8 * kPacketBytes);
 }
 
 // The parameters of tbf, a token bucket, with a queue for 50 ms of data, and `queue_bytes` at
