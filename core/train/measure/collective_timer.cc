@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/cost/median.h"
+#include "core/cost/request_traffic.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -67,18 +68,11 @@ absl::StatusOr<std::vector<RankCurvePoint>> FromText(const std::string& text) {
   return points;
 }
 
-// Returns the group of a rank along mesh axes, in a job.
-GroupSite SiteOf(const std::vector<std::string>& mesh_axes, int rank, const Mesh& mesh,
+// Returns the group of a rank in which a request runs, in a job.
+GroupSite SiteOf(const CollectiveRequest& request, int rank, const Mesh& mesh,
                  const GroupSite& job) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    const std::string& name = mesh.axis(axis).name;
-    if (std::find(mesh_axes.begin(), mesh_axes.end(), name) != mesh_axes.end()) {
-      axes.push_back(axis);
-    }
-  }
   GroupSite site = {job.backend, {}};
-  for (const std::vector<int>& ranks : mesh.GroupsAlong(axes)) {
+  for (const std::vector<int>& ranks : mesh.GroupsAlong(AxesOf(request, mesh))) {
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
     std::map<int, int> numbers;
     for (const int member : ranks) {
@@ -195,7 +189,7 @@ absl::StatusOr<CollectiveCurves> CollectiveTimer::TakeCurves(const Mesh& mesh, c
     times.beside = std::max(times.alone, MedianOf(distinct.beside));
     times.taken = MedianOf(distinct.taken);
     mine.push_back({CurveName(request.operation, request.dtype, request.reduction,
-                              SiteOf(request.mesh_axes, ranks_.rank(), mesh, job), ranks),
+                              SiteOf(request, ranks_.rank(), mesh, job), ranks),
                     request.elements * SizeOf(request.dtype), times});
   }
   distinct_.clear();
