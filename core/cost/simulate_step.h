@@ -18,7 +18,7 @@ namespace tessera {
 // `beside_seconds`.
 struct Work {
   double seconds = 0;  // if nothing else runs
-  // Of a collective:
+  // These two are those of a collective.
   double beside_seconds = 0;  // at least `seconds`; 0: as `seconds`
   double taken_seconds = 0;   // of computation, which is lost meanwhile
 };

@@ -224,7 +224,7 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   Calibrate(&result);
   for (const Round& round : rounds_) {
     MeasuredPrices prices = round.prices;
-    // What two ranks of one host take is not the time of a network.
+    // Times within one host are not those of a network.
     if (configured_.ranks.on_loopback) prices.collectives = CollectiveCurves();
     keeper_.Add(prices);
   }

@@ -1,4 +1,4 @@
-// What was measured on this machine: the prices of Programs that run on it.
+// The prices that were measured on this machine, for Programs that run on it.
 #ifndef TESSERA_CORE_COST_PRICES_MEASURED_PRICES_H_
 #define TESSERA_CORE_COST_PRICES_MEASURED_PRICES_H_
 

@@ -92,7 +92,8 @@ class StepTimer {
   std::unique_ptr<CollectiveTimer> collective_timer_;   // null for one rank
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Trainer> trainer_;
-  // Of steps of this rank: the times of the instructions, and the seconds without collectives.
+  // For each timed step of this rank: the times of its instructions, and its seconds without
+  // collectives.
   std::vector<std::pair<Table<InstructionId, TimeSpan>, double>> computations_;
   std::vector<std::vector<char>> state_;  // copies of the engine's states, in their order
 };
