@@ -11,20 +11,21 @@
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster_prices.h"
 #include "core/cost/median.h"
+#include "core/cost/prices/local_regression.h"
 #include "core/cost/step_time.h"
 
 namespace tessera {
 namespace {
 
-// The distance of two sizes of work: that of the logarithms of their dimensions. One dimension more
-// or less counts as much as one of another order of magnitude.
-double DistanceOf(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  const auto log_of = [](int64_t size) { return std::log(static_cast<double>(size) + 1); };
-  const size_t common = std::min(a.size(), b.size());
-  double sum = 0;
-  for (size_t i = 0; i < common; ++i) sum += std::pow(log_of(a[i]) - log_of(b[i]), 2);
-  const auto others = static_cast<double>(std::max(a.size(), b.size()) - common);
-  return std::sqrt(sum + others * std::pow(std::log(10), 2));
+// Returns the position of dimensions among those of other requests. Logarithms, since the time of
+// most work is about a product of powers of its dimensions.
+std::vector<double> PositionOf(const std::vector<int64_t>& dimensions) {
+  std::vector<double> position;
+  position.reserve(dimensions.size());
+  for (const int64_t size : dimensions) {
+    position.push_back(std::log(static_cast<double>(size) + 1));
+  }
+  return position;
 }
 
 std::string DTypesOf(const std::vector<TensorType>& types) {
@@ -102,7 +103,10 @@ std::string FamilyOf(const PlannedKernel& kernel) {
 std::vector<int64_t> DimensionsOf(const KernelRequest& request) {
   std::vector<int64_t> dimensions;
   for (const TensorType& input : request.inputs) {
-    dimensions.insert(dimensions.end(), input.shape.begin(), input.shape.end());
+    if (input.shape.empty()) continue;
+    const int64_t last = input.shape.back();
+    dimensions.push_back(last == 0 ? 0 : NumElements(input.shape) / last);
+    dimensions.push_back(last);
   }
   return dimensions;
 }
@@ -202,10 +206,20 @@ Price KernelPrices::Of(const PlannedKernel& kernel, int ranks, const OpCost& cos
   const auto known = works_.find({kernel.key, std::string(kernel.kernel->name()), ranks});
   if (known != works_.end()) return {known->second.Median(), PriceSource::kMeasured};
   const double seconds = described(cost, dtype);
+  const std::vector<int64_t> dimensions = DimensionsOf(kernel.request);
   const std::string family = FamilyOf(kernel);
-  return Interpolated(RatioOf([&](absl::string_view other) { return other == family; }, ranks,
-                              DimensionsOf(kernel.request), described),
-                      seconds);
+  std::optional<double> ratio = RatioOf([&](absl::string_view other) { return other == family; },
+                                        ranks, dimensions, described);
+  if (!ratio.has_value()) ratio = RatioOfRequest(kernel.request, ranks, dimensions, described);
+  return Interpolated(ratio, seconds);
+}
+
+std::optional<double> KernelPrices::RatioOfRequest(const KernelRequest& request, int ranks,
+                                                   const std::vector<int64_t>& dimensions,
+                                                   const DescribedSeconds& described) const {
+  const std::string families = FamiliesOf(request);
+  return RatioOf([&](absl::string_view other) { return absl::StartsWith(other, families); }, ranks,
+                 dimensions, described);
 }
 
 Price KernelPrices::OfGap(int ranks) const {
@@ -231,27 +245,21 @@ Price KernelPrices::OfRequest(const KernelRequest& request, int ranks, const OpC
     fastest = std::min(fastest.value_or(seconds), seconds);
   }
   if (fastest.has_value()) return {*fastest, PriceSource::kMeasured};
-  const std::string families = FamiliesOf(request);
-  return Interpolated(
-      RatioOf([&](absl::string_view other) { return absl::StartsWith(other, families); }, ranks,
-              DimensionsOf(request), described),
-      described(cost, dtype));
+  return Interpolated(RatioOfRequest(request, ranks, DimensionsOf(request), described),
+                      described(cost, dtype));
 }
 
 std::optional<double> KernelPrices::RatioOf(
     absl::FunctionRef<bool(absl::string_view family)> matches, int ranks,
     const std::vector<int64_t>& dimensions, const DescribedSeconds& described) const {
-  // By the inverse of the distance to the fourth, so that the nearest requests decide.
-  constexpr double kLeastDistance = 1e-2;
-  double weights = 0, sum = 0;
+  std::vector<KnownValue> known;
   for (const auto& [key, measured] : works_) {
     if (key.ranks != ranks || !matches(measured.family)) continue;
-    const double distance = std::max(kLeastDistance, DistanceOf(dimensions, measured.dimensions));
-    const double weight = std::pow(distance, -4);
-    weights += weight;
-    sum += weight * std::log(measured.Median() / described(measured.cost, measured.dtype));
+    known.push_back({PositionOf(measured.dimensions),
+                     std::log(measured.Median() / described(measured.cost, measured.dtype))});
   }
-  return weights == 0 ? std::nullopt : std::make_optional(std::exp(sum / weights));
+  const std::optional<double> ratio = InterpolateLocally(known, PositionOf(dimensions));
+  return ratio.has_value() ? std::make_optional(std::exp(*ratio)) : std::nullopt;
 }
 
 }  // namespace tessera

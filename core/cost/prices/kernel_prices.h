@@ -56,7 +56,8 @@ std::string CopyName(const Program& program, const Instruction& copy);
 // without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{} threads=2 by onednn".
 std::string FamilyOf(const PlannedKernel& kernel);
 
-// Returns the dimensions of all inputs of a request, one after the other.
+// Returns the dimensions of all inputs of a request, one after the other: of each that is no
+// scalar, the product of all dimensions but the last, and the last.
 std::vector<int64_t> DimensionsOf(const KernelRequest& request);
 
 // Returns the seconds by which work is described (ComputationSeconds with a cluster's rates).
@@ -94,7 +95,8 @@ class KernelPrices {
   Price OfCopy(const std::string& copy, int ranks, double described) const;
   // Returns the price of one instruction. If the kernel has not run this request, the price is the
   // described one times the ratio of measured to described seconds of requests of the same family,
-  // interpolated by their size.
+  // interpolated by their dimensions (local_regression.h); if there are none, of those that other
+  // kernels have run.
   Price Of(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype,
            const DescribedSeconds& described) const;
 
@@ -115,6 +117,10 @@ class KernelPrices {
   std::optional<double> RatioOf(absl::FunctionRef<bool(absl::string_view family)> matches,
                                 int ranks, const std::vector<int64_t>& dimensions,
                                 const DescribedSeconds& described) const;
+  // Returns the same of all kernels that have run requests like this one in other sizes.
+  std::optional<double> RatioOfRequest(const KernelRequest& request, int ranks,
+                                       const std::vector<int64_t>& dimensions,
+                                       const DescribedSeconds& described) const;
 
   std::map<PricedWork, MeasuredWork> works_;
 };
