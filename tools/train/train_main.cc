@@ -261,10 +261,11 @@ absl::StatusOr<int> EvaluateOrSample(Mode mode, const ConfiguredRun& configured,
 }
 
 // Returns where the rates come from with which --plan_only prices a run.
-std::string OriginOfRates(const CommandLine& line) {
+std::string OriginOfRates(const CommandLine& line, const Backend& backend) {
   if (!line.cluster.empty()) return FindCluster(line.cluster).value_or(line.cluster);
-  const std::string kept = BestRatesPath();
-  return kept.empty() ? "measured now" : absl::StrCat("the best of this machine so far, ", kept);
+  const std::string path = BestRatesPath();
+  const bool is_kept = KeepBestRates(path, MachineName(backend), {}).flops_per_second > 0;
+  return is_kept ? absl::StrCat("the best of this machine so far, ", path) : "measured now";
 }
 
 // Runs --plan_only for `size` ranks. Returns the exit code.
@@ -286,8 +287,9 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
                              absl::StrCat("a device of ", described.name())));
   if (line.mode == Mode::kTrain) {
     const auto& [cluster, site] = configured.priced;
-    PrintText(absl::StrCat("\n", CostReport(prepared, cluster.name(), size),
-                           ClusterRatesLine(cluster, site, OriginOfRates(line))));
+    PrintText(
+        absl::StrCat("\n", CostReport(prepared, cluster.name(), size),
+                     ClusterRatesLine(cluster, site, OriginOfRates(line, *configured.backend))));
   }
   PrintText(configured.kernels->Line(compiled));
   if (!line.dump.empty()) {

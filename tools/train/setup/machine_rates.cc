@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/cost/best_rates.h"
 #include "core/posix/available_memory.h"
+#include "core/posix/load_of_others.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 
@@ -20,6 +21,12 @@ constexpr int64_t kBeyondCaches = int64_t{128} << 20;
 // rate over the best.
 std::string RateText(const std::string& best, const std::string& now, double share) {
   return share < 0.8 ? absl::StrCat(best, " (now ", now, ")") : best;
+}
+
+// Returns the higher of two rates of each kind.
+MachineRates Higher(const MachineRates& a, const MachineRates& b) {
+  return {std::max(a.flops_per_second, b.flops_per_second),
+          std::max(a.bytes_per_second, b.bytes_per_second)};
 }
 
 std::string BytesPerSecond(double rate) {
@@ -48,12 +55,28 @@ absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_
   if (known.bytes_per_second > 0) options.memory_seconds = kSecondsForKnownRate;
   MeasuredRates rates;
   rates.dtype = dtype;
+  const LoadOfOthers load;
   ASSIGN_OR_RETURN(rates.now, MeasureMachine(backend, options));
+  rates.busy = load.Share() > kBusyShare;
+  if (rates.busy) {
+    rates.best = Higher(rates.now, known);
+    return rates;
+  }
   MachineRates kept = rates.now;
   if (options.memory_bytes < kBeyondCaches) kept.bytes_per_second = 0;  // it may be a cache's
   rates.best = KeepBestRates(BestRatesPath(), RatesName(backend, dtype), kept);
   rates.best.bytes_per_second = std::max(rates.best.bytes_per_second, rates.now.bytes_per_second);
   return rates;
+}
+
+absl::StatusOr<double> MeasureMatmulRate(Backend& backend, DType dtype) {
+  const std::string name = RatesName(backend, dtype);
+  const double known = KeepBestRates(BestRatesPath(), name, {}).flops_per_second;
+  if (known > 0) return known;
+  const LoadOfOthers load;
+  ASSIGN_OR_RETURN(const double measured, MeasureMatmul(backend, WithinMemory({.dtype = dtype})));
+  if (load.Share() <= kBusyShare) KeepBestRates(BestRatesPath(), name, {measured, 0});
+  return measured;
 }
 
 absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, DType dtype,
@@ -76,7 +99,8 @@ std::string RatesLine(const Backend& backend, const MeasuredRates& rates) {
                now.flops_per_second / best.flops_per_second),
       ", memory ",
       RateText(BytesPerSecond(best.bytes_per_second), BytesPerSecond(now.bytes_per_second),
-               now.bytes_per_second / best.bytes_per_second));
+               now.bytes_per_second / best.bytes_per_second),
+      rates.busy ? "; other processes keep cores busy" : "");
 }
 
 }  // namespace tessera

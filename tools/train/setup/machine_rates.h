@@ -16,6 +16,9 @@ struct MeasuredRates {
   DType dtype = DType::kF32;  // of the matmul
   MachineRates now;
   MachineRates best;  // of all runs on this machine (core/cost/best_rates.h)
+  // Other processes used the cores meanwhile (core/posix/load_of_others.h), so these rates are not
+  // kept for other runs.
+  bool busy = false;
 };
 
 // Returns the name of these rates in core/cost/best_rates.h: the machine's, and a dtype other than
@@ -31,6 +34,10 @@ MeasureOptions WithinMemory(MeasureOptions options, int64_t available = Availabl
 // available memory.
 // Takes half a second on a machine whose rates no earlier run has kept, else a tenth.
 absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_t run_bytes);
+
+// Returns the best rate of a matmul in this dtype that is kept of this machine. If there is none,
+// measures it, and keeps it unless other processes were busy meanwhile.
+absl::StatusOr<double> MeasureMatmulRate(Backend& backend, DType dtype);
 
 // Measures the matmul again and returns `best` with it.
 absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, DType dtype,

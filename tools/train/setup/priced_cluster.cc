@@ -22,16 +22,6 @@ namespace {
 // Little enough not to delay a run; more than most caches hold.
 constexpr int64_t kMeasuredBytes = int64_t{128} << 20;
 
-// Returns the best rate of a matmul in this dtype that this machine has reached; measures it if
-// none is known.
-absl::StatusOr<double> MatmulRate(Backend& backend, DType dtype) {
-  const std::string name = RatesName(backend, dtype);
-  const double known = KeepBestRates(BestRatesPath(), name, {}).flops_per_second;
-  if (known > 0) return known;
-  ASSIGN_OR_RETURN(const double measured, MeasureMatmul(backend, WithinMemory({.dtype = dtype})));
-  return KeepBestRates(BestRatesPath(), name, {measured, 0}).flops_per_second;
-}
-
 // Returns the cluster of --cluster, or that of this machine, whose rates are measured if they are
 // not known.
 absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& backend, DType dtype,
@@ -49,7 +39,7 @@ absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& b
   const char* const network = std::getenv("TESSERA_NETWORK");
   if (network != nullptr) cluster.set_network(network);
   if (!IsHalf(dtype)) return cluster;
-  ASSIGN_OR_RETURN(const double rate, MatmulRate(backend, dtype));
+  ASSIGN_OR_RETURN(const double rate, MeasureMatmulRate(backend, dtype));
   if (dtype == DType::kBF16) {
     cluster.set_bf16_flops_per_second(rate);
   } else {
