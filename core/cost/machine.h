@@ -28,9 +28,8 @@ struct MeasureOptions {
 };
 
 // Measures the best of several runs of the backend's own kernels with all its threads. Takes about
-// as long as the options say, for which a slow backend gets a smaller matmul, or as long as four
-// additions in all of memory_bytes. Call it when nothing else runs on the backend. Frees its
-// memory.
+// as long as the options say: a slow backend gets a smaller problem. Call it when nothing else runs
+// on the backend. Frees its memory.
 absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptions& options = {});
 // Measures only flops_per_second. Allocates 50 MB at most.
 absl::StatusOr<double> MeasureMatmul(Backend& backend, const MeasureOptions& options = {});

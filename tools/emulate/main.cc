@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "core/posix/available_cores.h"
@@ -18,11 +19,17 @@
 #include "tools/emulate/emulated_network.h"
 #include "tools/emulate/flags.h"
 #include "tools/emulate/host_rank.h"
+#include "tools/emulate/link_limits.h"
 #include "tools/launch/launcher.h"
 #include "tools/launch/reaper.h"
 
 namespace tessera {
 namespace {
+
+// About the seconds of a message between two hosts whose links have no latency of their own.
+constexpr double kLeastLatency = 50e-6;
+// TCP's payload in a frame of an Ethernet, over the frame.
+constexpr double kPayload = 1448.0 / 1514.0;
 
 // Returns the cores that the hosts share out, none if there are fewer than hosts. None also if a
 // quota grants less core time than there are cores: then hosts run on whichever cores are free.
@@ -40,17 +47,25 @@ std::vector<int> CoresToShareOut(int hosts) {
   return cores;
 }
 
+// Sets the variables by which estimates know the network, unless the user has (docs/costs.md).
+void DescribeNetwork(const LinkLimits& limits) {
+  const auto set = [](const char* variable, const std::string& value) {
+    setenv(variable, value.c_str(), /*overwrite=*/0);
+  };
+  set("TESSERA_NETWORK",
+      absl::StrFormat("emulated, %s, %s", FormatCount(limits.bits_per_second, "bit/s"),
+                      absl::FormatDuration(limits.latency)));
+  set("TESSERA_NETWORK_BYTES_PER_SECOND", absl::StrCat(kPayload * limits.bits_per_second / 8));
+  set("TESSERA_NETWORK_LATENCY_SECONDS",
+      absl::StrCat(kLeastLatency + absl::ToDoubleSeconds(limits.latency)));
+}
+
 absl::StatusOr<int> Emulate(EmulateCommandLine line) {
   const char* const path = std::getenv("PATH");
   ASSIGN_OR_RETURN(const std::string program,
                    comm::FindProgram(line.launch.program, path == nullptr ? "" : path));
   ASSIGN_OR_RETURN(const EmulatedNetwork network, EmulatedNetwork::Make(line.hosts, line.limits));
-  // Prices of collectives are kept by the name of the network.
-  setenv("TESSERA_NETWORK",
-         absl::StrFormat("emulated, %s, %s", FormatCount(line.limits.bits_per_second, "bit/s"),
-                         absl::FormatDuration(line.limits.latency))
-             .c_str(),
-         /*overwrite=*/0);
+  DescribeNetwork(line.limits);
   HostRanks ranks = {line.ranks_per_host, {}, CoresToShareOut(line.hosts)};
   for (int host = 0; host < line.hosts; ++host) {
     ranks.namespaces.push_back(network.HostNamespace(host));

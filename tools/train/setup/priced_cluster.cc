@@ -1,12 +1,14 @@
 #include "tools/train/setup/priced_cluster.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/cost/best_rates.h"
 #include "core/cost/cluster.h"
@@ -22,6 +24,32 @@ namespace {
 // Little enough not to delay a run; more than most caches hold.
 constexpr int64_t kMeasuredBytes = int64_t{128} << 20;
 
+// Sets `value` to the positive number in an environment variable, if that is set.
+absl::Status ReadPositive(const char* variable, double* value) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return absl::OkStatus();
+  double number = 0;
+  if (!absl::SimpleAtod(text, &number) || !(number > 0) || std::isinf(number)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(variable, "=", text, " is not a number above 0"));
+  }
+  *value = number;
+  return absl::OkStatus();
+}
+
+// Takes over what the environment says about the network between hosts.
+absl::Status DescribeNetwork(Cluster* cluster) {
+  const char* const name = std::getenv("TESSERA_NETWORK");
+  if (name != nullptr) cluster->set_network(name);
+  Link& link = *cluster->mutable_between_hosts();
+  double bytes_per_second = link.bytes_per_second(), latency = link.latency_seconds();
+  RETURN_IF_ERROR(ReadPositive("TESSERA_NETWORK_BYTES_PER_SECOND", &bytes_per_second));
+  RETURN_IF_ERROR(ReadPositive("TESSERA_NETWORK_LATENCY_SECONDS", &latency));
+  link.set_bytes_per_second(bytes_per_second);
+  link.set_latency_seconds(latency);
+  return absl::OkStatus();
+}
+
 // Returns the cluster of --cluster, or that of this machine, whose rates are measured if they are
 // not known.
 absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& backend, DType dtype,
@@ -36,8 +64,7 @@ absl::StatusOr<Cluster> ReadOrMeasureCluster(const CommandLine& line, Backend& b
   }
   Cluster cluster =
       ClusterOfMachine(machine, rates, tcp ? CollectiveBackend::kTcp : CollectiveBackend::kShm);
-  const char* const network = std::getenv("TESSERA_NETWORK");
-  if (network != nullptr) cluster.set_network(network);
+  RETURN_IF_ERROR(DescribeNetwork(&cluster));
   if (!IsHalf(dtype)) return cluster;
   ASSIGN_OR_RETURN(const double rate, MeasureMatmulRate(backend, dtype));
   if (dtype == DType::kBF16) {

@@ -39,8 +39,10 @@ absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks);
 
 // Returns the cluster of --cluster. Without the flag, returns a cluster of ranks like
 // this one with the best rates of this machine in f32 and in `dtype`; they are measured if none is
-// kept from earlier runs. `tcp`: ranks of one host communicate over TCP. Collective: rank 0 reads
-// or measures, and the others receive its cluster. Errors are agreed ones.
+// kept from earlier runs. The network between hosts is the environment's: TESSERA_NETWORK is its
+// name, and TESSERA_NETWORK_BYTES_PER_SECOND and TESSERA_NETWORK_LATENCY_SECONDS are its links'.
+// `tcp`: ranks of one host communicate over TCP. Collective: rank 0 reads or measures, and the
+// others receive its cluster. Errors are agreed ones.
 absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,
                                      bool tcp, Ranks& ranks);
 

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "core/cost/best_rates.h"
+#include "core/kernels/reference/backend.h"
 #include "tools/train/setup/find_cluster.h"
 
 namespace tessera {
@@ -47,6 +53,39 @@ TEST(RunClusterTest, RanksOfADescribedClusterAreOnItsHosts) {
   EXPECT_EQ(site.backend, CollectiveBackend::kNccl);
   EXPECT_EQ(site.host_of[7], 0);
   EXPECT_EQ(site.host_of[511], 63);
+}
+
+// Sets a variable of the environment for as long as it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+TEST(RunClusterTest, TheEnvironmentDescribesTheNetworkBetweenHosts) {
+  const Variable cache("XDG_CACHE_HOME", testing::TempDir().c_str());
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  KeepBestRates(BestRatesPath(), MachineName(*backend), {1e9, 1e9});  // or they would be measured
+  Ranks alone;
+  const auto cluster = [&] { return ClusterOfRun({}, *backend, DType::kF32, true, alone); };
+  const double usual_latency = cluster()->between_hosts().latency_seconds();
+  const Variable name("TESSERA_NETWORK", "a slow one");
+  {
+    const Variable rate("TESSERA_NETWORK_BYTES_PER_SECOND", "2.5e7");
+    const absl::StatusOr<Cluster> described = cluster();
+    ASSERT_TRUE(described.ok()) << described.status();
+    EXPECT_EQ(described->network(), "a slow one");
+    EXPECT_EQ(described->between_hosts().bytes_per_second(), 2.5e7);
+    EXPECT_EQ(described->between_hosts().latency_seconds(), usual_latency);
+  }
+  for (const char* text : {"fast", "", "0", "-1", "nan", "inf"}) {
+    const Variable latency("TESSERA_NETWORK_LATENCY_SECONDS", text);
+    EXPECT_EQ(cluster().status().message(),
+              absl::StrCat("TESSERA_NETWORK_LATENCY_SECONDS=", text, " is not a number above 0"));
+  }
 }
 
 }  // namespace
