@@ -149,8 +149,10 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
   const DType dtype = backend.Realize(DType::kF32);
   const int threads = backend.processor().threads;
   const auto add = [&](int size) {
-    const int64_t bytes = std::max<int64_t>(2 * 1024, options.memory_bytes >> (6 - 3 * size));
-    const TensorType vector = {dtype, {bytes / 2 / SizeOf(dtype)}};
+    // Two vectors, which fit into the memory with the alignment of each.
+    const int64_t bytes = options.memory_bytes >> (7 - 3 * size);
+    const int64_t aligned = std::max<int64_t>(1024, bytes / kBufferAlignment * kBufferAlignment);
+    const TensorType vector = {dtype, {aligned / SizeOf(dtype)}};
     return Problem{{.op = "add",
                     .attributes = {},
                     .inputs = {vector, vector},

@@ -40,6 +40,17 @@ TEST(MachineTest, TakesNoMoreMemoryThanItMay) {
   EXPECT_LE(backend.most(), bytes);
 }
 
+// With a limit that is no multiple of a buffer's alignment, an eighth of the memory was used, which
+// caches hold.
+TEST(MachineTest, UsesTheMemoryThatItMay) {
+  CountingBackend backend;
+  const int64_t bytes = (int64_t{1} << 20) + 32;
+  const auto rates = MeasureMachine(
+      backend, {.matmul_seconds = 0.02, .memory_seconds = 0.02, .memory_bytes = bytes});
+  ASSERT_TRUE(rates.ok()) << rates.status();
+  EXPECT_GT(backend.most(), bytes * 9 / 10);
+}
+
 // A slow backend is measured in about the time that the options say.
 TEST(MachineTest, MeasuresWithTheBackendsOwnKernels) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
