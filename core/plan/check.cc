@@ -11,7 +11,7 @@
 #include "core/plan/choices/stage_passes.h"
 #include "core/plan/rewrite/keep_logits.h"
 #include "core/plan/rewrite/precision_choice.h"
-#include "core/plan/rewrite/recompute.h"
+#include "core/plan/rewrite/recomputed_ops.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"
 
@@ -130,8 +130,8 @@ absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
         absl::StrCat("logits: KEPT, but graph '", graph.name(),
                      "' has no backward pass that reads logits; leave out the field"));
   }
-  return CheckBlocks(graph,
-                     std::vector<std::string>(part.recompute().begin(), part.recompute().end()));
+  const std::vector<std::string> recompute(part.recompute().begin(), part.recompute().end());
+  return FindRecomputedOps(graph, recompute).status();
 }
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// Returns whether a part decides what is recomputed: it lists blocks, or it is completed.
+// Returns whether a part decides what is recomputed: it lists something, or it is completed.
 bool StatesRecomputation(const PlanPart& part);
 
 // Fills in what `plan` leaves open from `settings`, a Plan with parts and a precision: parts for

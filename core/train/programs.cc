@@ -113,6 +113,8 @@ Plan PlanOfConfig(const RunConfig& config, absl::Span<const Graph> graphs) {
     part.set_micro_batches(train || graph.name() == kEvaluate ? config.micro_batches() : 1);
     if (train && config.recompute() == "block") {
       for (const std::string& block : graph.blocks()) part.add_recompute(block);
+    } else if (train && !config.recompute().empty() && config.recompute() != "none") {
+      part.add_recompute(config.recompute());
     }
   }
   return plan;

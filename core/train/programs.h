@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig
                                              const StateLimit& state_limit = {});
 
 // Returns the open Plan of a configuration. It sets the micro-batches of train and evaluate, the
-// recomputed blocks of train, and the precision of all Graphs.
+// what train recomputes, and the precision of all Graphs.
 Plan PlanOfConfig(const RunConfig& config, absl::Span<const Graph> graphs);
 
 }  // namespace tessera

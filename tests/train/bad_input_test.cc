@@ -61,7 +61,7 @@ TEST(BadInputTest, CommandLines) {
       {{"--set=model.vocabulary=100"}, "model.vocabulary is 100: a text has 256 kinds of bytes"},
       {{"--optimizer=adam"}, "optimizer.kind is 'adam'"},
       {{"--device=gpu"}, "device is 'gpu': it must be one of cpu, reference"},
-      {{"--recompute=all"}, "recompute is 'all'"},
+      {{"--recompute=all"}, "recompute: graph 'train' has no block, scope or operator "},
       {{"--memory_limit=lots"}, "memory_limit: 'lots' is not a size"},
       {{"--steps=1000000000000001"}, "steps is 1000000000000001: it must be at most "},
       {{"--mode=think"}, "--mode: 'think' is none of train, evaluate and sample"},

@@ -98,7 +98,9 @@ TEST(RankErrorsTest, APlanThatDoesNotFitIsOneLine) {
            {"mesh { name: 'data' } parts { graph: 'train' micro_batches: 3 }",
             "micro_batches is 3: it must divide batch, which is 4"},
            {"mesh { name: 'data' } parts { graph: 'train' recompute: 'blocks.9' }",
-            "graph 'train' has no block 'blocks.9'; its blocks are blocks.0"},
+            "recompute: graph 'train' has no block, scope or operator of the forward pass "
+            "'blocks.9'; "
+            "its blocks are blocks.0"},
        }) {
     ExpectPlanError(PlanFile(each.stage), {}, each.part);
   }
@@ -125,7 +127,7 @@ TEST(RankErrorsTest, FlagsBesideAPlanThatSaysOtherwise) {
   ExpectPlanError(PlanFile(part + "}"), {"--micro_batches=4"},
                   "--micro_batches is 4, and the Plan says 2 for graph 'train'");
   ExpectPlanError(PlanFile(part + "recompute: \"blocks.0\" }"), {"--recompute=none"},
-                  "--recompute is none, and the Plan says that blocks are recomputed");
+                  "--recompute is none, and the Plan says that activations are recomputed");
   EXPECT_EQ(RunProgram(GptProgram(), OnRanks(2, PlanFile(part + "}"),
                                              {"--micro_batches=2", "--out=" + NewFolder()}))
                 .code,

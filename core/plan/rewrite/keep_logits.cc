@@ -33,9 +33,9 @@ OpId ForwardOf(const Graph& graph, const Op& op) {
 // Rewrites a Graph so that logits are kept. Its ops keep their ids.
 class LogitsKeeper {
  public:
-  LogitsKeeper(const Graph& graph, absl::Span<const std::string> recomputed_blocks)
+  LogitsKeeper(const Graph& graph, const RecomputedOps& recomputed)
       : graph_(graph),
-        recomputed_blocks_(recomputed_blocks),
+        recomputed_(recomputed),
         keeps_(graph.ops().size(), false),
         reads_(graph.ops().size(), kNone),
         new_value_(graph.values().size(), kNone) {}
@@ -61,15 +61,10 @@ class LogitsKeeper {
   void FindOps() {
     for (const OpId id : graph_.ops().ids()) {
       const OpId forward = ForwardOf(graph_, graph_.op(id));
-      if (forward == kNone || IsRecomputed(forward) || !HasSameOperands(id, forward)) continue;
+      if (forward == kNone || recomputed_.Has(forward) || !HasSameOperands(id, forward)) continue;
       keeps_[forward] = true;
       reads_[id] = forward;
     }
-  }
-
-  bool IsRecomputed(OpId id) const {
-    const BlockId block = graph_.op(id).block;
-    return block != kNone && absl::c_linear_search(recomputed_blocks_, graph_.blocks()[block]);
   }
 
   // Returns whether a gradient works on the x and w of its forward op, and not on slices of them.
@@ -113,7 +108,7 @@ class LogitsKeeper {
   }
 
   const Graph& graph_;
-  const absl::Span<const std::string> recomputed_blocks_;
+  const RecomputedOps& recomputed_;
   Table<OpId, bool> keeps_;  // forward ops that keep their logits
   Table<OpId, OpId> reads_;  // by gradient: the op whose logits it reads, or kNone
   Table<ValueId, ValueId> new_value_;
@@ -125,8 +120,8 @@ bool HasLogitsToKeep(const Graph& graph) {
   return absl::c_any_of(graph.ops(), [&](const Op& op) { return ForwardOf(graph, op) != kNone; });
 }
 
-Graph KeepLogits(const Graph& graph, absl::Span<const std::string> recomputed_blocks) {
-  return LogitsKeeper(graph, recomputed_blocks).Write();
+Graph KeepLogits(const Graph& graph, const RecomputedOps& recomputed) {
+  return LogitsKeeper(graph, recomputed).Write();
 }
 
 void AddLogits(const Graph& graph, const Op& op, Signature& signature) {

@@ -4,11 +4,9 @@
 #ifndef TESSERA_CORE_PLAN_REWRITE_KEEP_LOGITS_H_
 #define TESSERA_CORE_PLAN_REWRITE_KEEP_LOGITS_H_
 
-#include <string>
-
-#include "absl/types/span.h"
 #include "core/graph/graph.h"
 #include "core/layout/layout.h"
+#include "core/plan/rewrite/recomputed_ops.h"
 
 namespace tessera {
 
@@ -19,13 +17,13 @@ bool HasLogitsToKeep(const Graph& graph);
 // Returns the Graph in which each linear_log_sum_exp of the path `p` keeps its logits, as the value
 // `p.logits`, and its gradient reads them. With the same kernels it computes the same bits. If each
 // slice of a parameter has an op and a gradient of its own, each has its own logits. An op is left
-// alone if no gradient works on the same operands, or if it is in one of the blocks that are to be
-// recomputed: the recomputation would compute its logits again in any case.
+// alone if no gradient works on the same operands, or if it is to be recomputed: the recomputation
+// would compute its logits again in any case.
 //
 // This rewriting comes after layouts on a mesh have been chosen (see AddLogits), so that a Plan
 // names the same signatures whether logits are kept or not, and before recomputation and
 // micro-batches, which repeat and split existing ops: each micro-batch keeps its own logits.
-Graph KeepLogits(const Graph& graph, absl::Span<const std::string> recomputed_blocks);
+Graph KeepLogits(const Graph& graph, const RecomputedOps& recomputed);
 
 // Adds to the signature of an op of the recorded Graph, along one axis, the layout of the logits
 // that `op`, the op as rewritten, writes or reads. Logits are split as x or w is. Changes nothing

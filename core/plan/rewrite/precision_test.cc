@@ -223,7 +223,7 @@ TEST(PrecisionTest, ComesBeforeRecomputationAndMicroBatches) {
   precision.parameters = DType::kBF16;
   auto graph = RewritePrecision(TrainedGraph(Relu), precision);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  graph = RecomputeBlocks(*graph, {"blocks.0"});
+  graph = Recompute(*graph, {"blocks.0"});
   ASSERT_TRUE(graph.ok()) << graph.status();
   graph = SplitIntoMicroBatches(*graph, 2);
   ASSERT_TRUE(graph.ok()) << graph.status();

@@ -5,132 +5,188 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/ids/table.h"
 #include "core/plan/graph/copy_graph.h"
+#include "core/plan/rewrite/recomputed_ops.h"
 #include "core/status/status_macros.h"
-#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
 
-// The recomputation of one block.
-struct BlockRecomputation {
-  std::vector<OpId> copied;  // the forward ops that run again, in order
-  OpId before;               // the copies stand before this op
-  OpId after;                // and must run after this one; kNone: there is none
+// Returns the earlier one of two ops, of which kNone is none.
+OpId Earlier(OpId a, OpId b) {
+  if (a == kNone) return b;
+  return b == kNone ? a : std::min(a, b);
+}
+
+// The place of a copy, which runs right before the op that needs it.
+struct Place {
+  OpId before;  // kNone: there is no copy
+  OpId after;   // the copy must run after this op; kNone: there is none
 };
 
-// Rewrites a Graph so that the backward pass computes the activations of the chosen blocks again,
-// right before it first reads one of them.
+// Rewrites a Graph so that the backward pass computes the activations of the chosen ops again,
+// right before it first reads them.
 class Recomputer {
  public:
-  Recomputer(const Graph& graph, const std::vector<std::string>& blocks)
-      : graph_(graph), blocks_(blocks), block_of_(graph.ops().size(), kNone) {}
+  Recomputer(const Graph& graph, const RecomputedOps& ops)
+      : graph_(graph), ops_(ops), by_itself_(ops.by_itself) {}
 
   Graph Rewrite() && {
-    AssignBlocks();
+    AddViews();
     MarkKept();
-    std::vector<BlockRecomputation> work(blocks_.size());
-    FindReaders(work);
-    FindOpsToCopy(work);
-    FindArrivingGradients(work);
-    return Write(work);
+    FindCopies();
+    PlaceInBlocks();
+    PlaceByThemselves();
+    return Write();
   }
 
  private:
   bool Forward(OpId op) const { return graph_.op(op).phase == Phase::kForward; }
+  bool IsRecomputed(OpId op) const {
+    return Forward(op) && (ops_.whole_block[op] != kNone || by_itself_[op]);
+  }
 
-  // Sets block_of_ of forward and backward ops alike.
-  void AssignBlocks() {
-    absl::flat_hash_map<absl::string_view, int> index;
-    for (size_t i = 0; i < blocks_.size(); ++i) index[blocks_[i]] = static_cast<int>(i);
-    for (const OpId op : graph_.ops().ids()) {
-      const BlockId block = graph_.op(op).block;
-      if (block == kNone) continue;
-      const auto chosen = index.find(graph_.blocks()[block]);
-      if (chosen != index.end()) block_of_[op] = chosen->second;
+  // Adds to by_itself_ the views of values that such ops compute: a view that is kept would keep
+  // the values.
+  void AddViews() {
+    for (const OpId id : graph_.ops().ids()) {
+      const Op& op = graph_.op(id);
+      if (!Forward(id) || !op.kind->is_view() || ops_.whole_block[id] != kNone) continue;
+      for (const ValueId input : op.inputs) {
+        const OpId producer = graph_.value(input).producer;
+        if (producer != kNone && by_itself_[producer] && !Leaves(producer, id)) {
+          by_itself_[id] = true;
+        }
+      }
     }
   }
 
+  // Returns whether `reader` is outside of the block of a producer.
+  bool Leaves(OpId producer, OpId reader) const {
+    return ops_.whole_block[producer] != kNone
+               ? ops_.whole_block[reader] != ops_.whole_block[producer]
+               : ops_.home[reader] != ops_.home[producer];
+  }
+
   // Sets kept_ of values that are in memory during the backward pass anyway: they are read instead
-  // of being computed again. Requires block_of_.
+  // of being computed again.
   void MarkKept() {
     kept_.assign(graph_.values().size(), false);
     for (const ValueId i : graph_.values().ids()) {
       const OpId producer = graph_.values()[i].producer;
-      kept_[i] = producer == kNone || block_of_[producer] == kNone || !Forward(producer);
+      kept_[i] = producer == kNone || !IsRecomputed(producer);
     }
     for (const State& state : graph_.states()) kept_[state.updated] = true;
     for (const GraphOutput& output : graph_.outputs()) kept_[output.value] = true;
     for (const OpId op : graph_.ops().ids()) {
       if (!Forward(op)) continue;
-      for (ValueId input : graph_.op(op).inputs) {
+      for (const ValueId input : graph_.op(op).inputs) {
         const OpId producer = graph_.value(input).producer;
-        if (producer != kNone && block_of_[producer] != block_of_[op]) kept_[input] = true;
+        if (producer != kNone && Leaves(producer, op)) kept_[input] = true;
       }
     }
-    for (const OpId id : graph_.ops().ids()) {
-      const Op& op = graph_.op(id);
+    KeepViewedValues();
+    for (const Op& op : graph_.ops()) {
       if (!op.kind->is_view()) continue;
       if (!absl::c_all_of(op.inputs, [this](ValueId input) { return kept_[input]; })) continue;
-      for (ValueId output : op.outputs) kept_[output] = true;
+      for (const ValueId output : op.outputs) kept_[output] = true;
     }
   }
 
-  // Sets `before` of each block, the first op outside of the forward pass that reads its
-  // activations, and needed_ of the activations that are read.
-  void FindReaders(std::vector<BlockRecomputation>& work) {
-    needed_.assign(graph_.values().size(), false);
-    for (const OpId id : graph_.ops().ids()) {
-      if (Forward(id)) continue;
-      for (ValueId input : graph_.op(id).inputs) {
-        if (kept_[input]) continue;
-        needed_[input] = true;
-        OpId& before = work[block_of_[graph_.value(input).producer]].before;
-        if (before == kNone) before = id;
-      }
-    }
-  }
-
-  // Sets `copied` of each block: the ops that compute needed values, and, from the last op to the
-  // first, those that compute the inputs of such ops.
-  void FindOpsToCopy(std::vector<BlockRecomputation>& work) {
+  // Sets kept_ of values of which a view is kept.
+  void KeepViewedValues() {
     for (OpId id = graph_.ops().end_id() - 1; id != kNone; --id) {
       const Op& op = graph_.op(id);
-      if (!absl::c_any_of(op.outputs, [this](ValueId output) { return needed_[output]; })) continue;
-      work[block_of_[id]].copied.push_back(id);
-      for (ValueId input : op.inputs) {
-        if (!kept_[input]) needed_[input] = true;
-      }
+      if (!by_itself_[id] || !op.kind->is_view()) continue;
+      if (absl::c_none_of(op.outputs, [this](ValueId output) { return kept_[output]; })) continue;
+      for (const ValueId input : op.inputs) kept_[input] = true;
     }
-    for (BlockRecomputation& block : work) absl::c_reverse(block.copied);
   }
 
-  // Sets `after` of each block: the op that computes the gradient at the block's end, which is the
-  // last op outside of the block, before its recomputation, that its backward ops read. Copies must
-  // not run earlier, or several blocks' activations would be in memory.
-  void FindArrivingGradients(std::vector<BlockRecomputation>& work) {
+  // Sets `before` of the ops that compute needed values: the first op outside of the forward pass
+  // that reads such a value, or that needs a copy which reads one.
+  void FindCopies() {
+    Table<ValueId, OpId> needed_by(graph_.values().size(), kNone);
     for (const OpId id : graph_.ops().ids()) {
-      if (Forward(id) || block_of_[id] == kNone) continue;
-      BlockRecomputation& block = work[block_of_[id]];
-      for (ValueId input : graph_.op(id).inputs) {
+      if (Forward(id)) continue;
+      for (const ValueId input : graph_.op(id).inputs) {
+        if (!kept_[input]) needed_by[input] = Earlier(needed_by[input], id);
+      }
+    }
+    places_.assign(graph_.ops().size(), Place());
+    for (OpId id = graph_.ops().end_id() - 1; id != kNone; --id) {
+      OpId& before = places_[id].before;
+      for (const ValueId output : graph_.op(id).outputs) {
+        before = Earlier(before, needed_by[output]);
+      }
+      if (before == kNone) continue;
+      for (const ValueId input : graph_.op(id).inputs) {
+        if (!kept_[input]) needed_by[input] = Earlier(needed_by[input], before);
+      }
+    }
+  }
+
+  // Sets the places of copies of whole blocks: all copies of a block stand before the first op that
+  // needs one, and after the op that computes the gradient at the block's end. That is the last op
+  // outside of the block, before its recomputation, that its backward ops read. If copies ran
+  // earlier, several blocks' activations would be in memory.
+  void PlaceInBlocks() {
+    Table<BlockId, Place> blocks(graph_.blocks().size());
+    for (const OpId id : graph_.ops().ids()) {
+      if (!Forward(id) || ops_.whole_block[id] == kNone) continue;
+      OpId& before = blocks[ops_.whole_block[id]].before;
+      before = Earlier(before, places_[id].before);
+    }
+    for (const OpId id : graph_.ops().ids()) {
+      if (Forward(id) || ops_.whole_block[id] == kNone) continue;
+      Place& block = blocks[ops_.whole_block[id]];
+      for (const ValueId input : graph_.op(id).inputs) {
         const OpId producer = graph_.value(input).producer;
-        if (producer == kNone || Forward(producer) || block_of_[producer] == block_of_[id] ||
-            producer >= block.before) {
+        if (producer == kNone || Forward(producer) || producer >= block.before ||
+            ops_.whole_block[producer] == ops_.whole_block[id]) {
           continue;
         }
         block.after = std::max(block.after, producer);
       }
     }
+    for (const OpId id : graph_.ops().ids()) {
+      if (places_[id].before == kNone || ops_.whole_block[id] == kNone) continue;
+      places_[id] = blocks[ops_.whole_block[id]];
+    }
   }
 
-  Graph Write(const std::vector<BlockRecomputation>& work) {
-    Table<OpId, std::vector<int>> blocks_before(graph_.ops().size());
-    for (size_t i = 0; i < work.size(); ++i) {
-      if (work[i].before != kNone) blocks_before[work[i].before].push_back(static_cast<int>(i));
+  // Sets `after` of the copies of other ops: the last op outside of the forward pass that computes
+  // an input of the op before which the copy stands. Often that input is a gradient. If there is
+  // none, as for a cast of an activation, the last op before it that reads such an input.
+  void PlaceByThemselves() {
+    Table<OpId, OpId> arrival(graph_.ops().size(), kNone);
+    OpId last = kNone;
+    for (const OpId id : graph_.ops().ids()) {
+      if (Forward(id)) continue;
+      for (const ValueId input : graph_.op(id).inputs) {
+        const OpId producer = graph_.value(input).producer;
+        if (producer == kNone || Forward(producer)) continue;
+        arrival[id] = std::max(arrival[id], producer);
+      }
+      if (arrival[id] == kNone) {
+        arrival[id] = last;
+      } else {
+        last = id;
+      }
+    }
+    for (const OpId id : graph_.ops().ids()) {
+      Place& place = places_[id];
+      if (place.before == kNone || ops_.whole_block[id] != kNone) continue;
+      place.after = arrival[place.before];
+    }
+  }
+
+  Graph Write() {
+    Table<OpId, std::vector<OpId>> copies_before(graph_.ops().size());
+    for (const OpId id : graph_.ops().ids()) {
+      if (places_[id].before != kNone) copies_before[places_[id].before].push_back(id);
     }
     Graph out(graph_.name());
     new_value_.assign(graph_.values().size(), kNone);
@@ -142,9 +198,7 @@ class Recomputer {
     }
     CopyStatesAndBlocks(graph_, out, new_value_);
     for (const OpId id : graph_.ops().ids()) {
-      for (int block : blocks_before[id]) {
-        for (OpId copied : work[block].copied) WriteCopy(copied, work[block].after, out);
-      }
+      for (const OpId copied : copies_before[id]) WriteCopy(copied, out);
       WriteOp(id, out);
     }
     CopyResults(
@@ -170,20 +224,22 @@ class Recomputer {
     }
   }
 
-  // Appends the recomputing copy of a forward op. A copy that reads no other copy waits for
-  // `after`.
-  void WriteCopy(OpId id, OpId after, Graph& out) {
+  // Appends the recomputing copy of a forward op. It waits for the op after which it must run,
+  // unless a copy that it reads does.
+  void WriteCopy(OpId id, Graph& out) {
     Op op = graph_.op(id);
     op.path = absl::StrCat(op.path, ".recomputed");
     op.phase = Phase::kBackward;
     op.recomputed = true;
     op.after.clear();
-    bool reads_copy = false;
+    OpId& after = places_[id].after;
+    OpId waits = kNone;  // the copies that it reads wait for this op
     for (ValueId& input : op.inputs) {
-      reads_copy = reads_copy || !kept_[input];
+      if (!kept_[input]) waits = std::max(waits, places_[graph_.value(input).producer].after);
       input = kept_[input] ? new_value_[input] : copy_[input];
     }
-    if (!reads_copy && after != kNone) op.after.push_back(new_op_[after]);
+    if (after > waits) op.after.push_back(new_op_[after]);
+    after = std::max(after, waits);
     std::vector<Value> outputs;
     for (ValueId output : graph_.op(id).outputs) {
       outputs.push_back(graph_.value(output));
@@ -196,10 +252,10 @@ class Recomputer {
   }
 
   const Graph& graph_;
-  const std::vector<std::string>& blocks_;
-  Table<OpId, int> block_of_;  // the index in blocks_, or kNone
+  const RecomputedOps& ops_;
+  Table<OpId, bool> by_itself_;  // as in ops_, with views
   Table<ValueId, bool> kept_;
-  Table<ValueId, bool> needed_;  // not kept, and the backward pass needs it
+  Table<OpId, Place> places_;  // of the copies of forward ops
   Table<ValueId, ValueId> new_value_;
   Table<ValueId, ValueId> copy_;  // its recomputed copy
   Table<OpId, OpId> new_op_;
@@ -207,24 +263,9 @@ class Recomputer {
 
 }  // namespace
 
-absl::Status CheckBlocks(const Graph& graph, absl::Span<const std::string> blocks) {
-  const absl::flat_hash_set<std::string> known(graph.blocks().begin(), graph.blocks().end());
-  for (const std::string& block : blocks) {
-    if (known.contains(block)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "recompute: graph '", graph.name(), "' has no block ", Quote(block), "; ",
-        known.empty() ? "it has none"
-                      : absl::StrCat("its blocks are ", absl::StrJoin(graph.blocks(), ", "))));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Graph> RecomputeBlocks(const Graph& graph, absl::Span<const std::string> blocks) {
-  RETURN_IF_ERROR(CheckBlocks(graph, blocks));
-  std::vector<std::string> chosen(blocks.begin(), blocks.end());
-  absl::c_sort(chosen);
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  return Recomputer(graph, chosen).Rewrite();
+absl::StatusOr<Graph> Recompute(const Graph& graph, absl::Span<const std::string> paths) {
+  ASSIGN_OR_RETURN(const RecomputedOps ops, FindRecomputedOps(graph, paths));
+  return Recomputer(graph, ops).Rewrite();
 }
 
 }  // namespace tessera

@@ -5,16 +5,20 @@
 #include "core/plan/rewrite/keep_logits.h"
 #include "core/plan/rewrite/micro_batches.h"
 #include "core/plan/rewrite/recompute.h"
+#include "core/plan/rewrite/recomputed_ops.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 
 absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part,
                                    absl::Span<const std::string> separate) {
-  const std::vector<std::string> blocks(part.recompute().begin(), part.recompute().end());
-  if (part.logits() == PlanPart::KEPT) graph = KeepLogits(graph, blocks);
-  if (!blocks.empty()) {
-    ASSIGN_OR_RETURN(graph, RecomputeBlocks(graph, blocks));
+  const std::vector<std::string> recompute(part.recompute().begin(), part.recompute().end());
+  if (part.logits() == PlanPart::KEPT) {
+    ASSIGN_OR_RETURN(const RecomputedOps recomputed, FindRecomputedOps(graph, recompute));
+    graph = KeepLogits(graph, recomputed);
+  }
+  if (!recompute.empty()) {
+    ASSIGN_OR_RETURN(graph, Recompute(graph, recompute));
   }
   if (part.micro_batches() == 0 || part.micro_batches() == 1) return graph;
   return SplitIntoMicroBatches(graph, part.micro_batches(), separate);

@@ -12,9 +12,9 @@
 namespace tessera {
 
 // Returns the Graph as `part` says: first with logits that are kept (keep_logits.h), then with
-// blocks recomputed (recompute.h), then split into micro-batches (micro_batches.h). If the part
-// asks for none of these (Rewrites), the Graph is returned unchanged. Does not check that the part
-// belongs to this Graph (check.h does).
+// activations recomputed (recompute.h), then split into micro-batches (micro_batches.h). If the
+// part asks for none of these (Rewrites), the Graph is returned unchanged. Does not check that the
+// part belongs to this Graph (check.h does).
 //
 // `separate` names the inputs that become one input for each micro-batch.
 absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part,

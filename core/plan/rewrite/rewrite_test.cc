@@ -106,8 +106,10 @@ TEST(RewriteErrorsTest, SayWhatDoesNotFit) {
   EXPECT_EQ(Error(part), "micro_batches: 3 does not divide the batch of 4 rows of input 'x'");
   part.Clear();
   part.add_recompute("layers.0");
-  EXPECT_EQ(Error(part),
-            "recompute: graph 'train' has no block 'layers.0'; its blocks are blocks.0");
+  EXPECT_EQ(
+      Error(part),
+      "recompute: graph 'train' has no block, scope or operator of the forward pass 'layers.0'; "
+      "its blocks are blocks.0, and scopes and operators in a block have paths below it");
 }
 
 }  // namespace

@@ -325,6 +325,7 @@ class StageDrawer {
     for (const std::string& block : subjects_.blocks) {
       if (random_.Percent(35)) part.add_recompute(block);
     }
+    while (random_.Percent(40)) part.add_recompute(random_.Of(subjects_.forward_scopes));
     if (random_.Percent(40)) part.set_logits(PlanPart::KEPT);
     if (random_.Percent(70)) return;
     const std::vector<std::vector<std::string>> passes = {

@@ -21,7 +21,7 @@ Subjects::Operator Describe(const Graph& graph, const Op& op) {
   return described;
 }
 
-// Returns the parameter, the scopes around it, and those with "*" for the number of a block.
+// Returns the path, the scopes around it, and those with "*" for the number of a block.
 std::vector<std::string> ScopesOf(const std::string& path,
                                   const Table<BlockId, std::string>& blocks) {
   std::vector<std::string> scopes = {path};
@@ -62,10 +62,15 @@ Subjects SubjectsOf(const Graph& train) {
     subjects.batch = value.type.shape[0];
     subjects.sequence = value.type.shape[1];
   }
+  std::set<std::string> forward;
   for (const Op& op : train.ops()) {
+    if (op.phase == Phase::kForward) {
+      for (const std::string& scope : ScopesOf(op.path, train.blocks())) forward.insert(scope);
+    }
     Subjects::Operator described = Describe(train, op);
     if (!described.signatures.empty()) subjects.operators.push_back(described);
   }
+  subjects.forward_scopes.assign(forward.begin(), forward.end());
   return subjects;
 }
 

@@ -30,6 +30,8 @@ struct Subjects {
   std::vector<std::string> blocks;
   // Patterns of scopes and parameters, some with "*", that groups may name.
   std::vector<std::string> scopes;
+  // Patterns of operators of the forward pass, and of the scopes around them.
+  std::vector<std::string> forward_scopes;
 };
 
 Subjects SubjectsOf(const Graph& train);

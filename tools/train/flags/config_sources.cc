@@ -10,6 +10,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
+#include "core/text/path_pattern.h"
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/config/text_bounds.h"
 #include "core/train/optimizer.h"
@@ -60,6 +61,14 @@ absl::Status CheckBatchSizes(const RunConfig& config) {
                                                    config.batch()));
   }
   return absl::OkStatus();
+}
+
+// Checks the form; whether the model has such paths is known with its Graph.
+absl::Status CheckRecompute(const std::string& recompute) {
+  const absl::Status status = PathPattern::Parse(recompute).status();
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "recompute is '", recompute, "': it must be none, block, or a path: ", status.message()));
 }
 
 absl::Status CheckSample(const SampleConfig& sample) {
@@ -161,7 +170,7 @@ absl::Status CheckRunConfig(const RunConfig& config) {
   RETURN_IF_ERROR(AtMost("steps", config.steps(), kMaxSteps));
   RETURN_IF_ERROR(CheckBatchSizes(config));
   RETURN_IF_ERROR(OneOf("device", config.device(), BackendNames()));
-  RETURN_IF_ERROR(OneOf("recompute", config.recompute(), {"none", "block"}));
+  RETURN_IF_ERROR(CheckRecompute(config.recompute()));
   RETURN_IF_ERROR(OneOf("dtype", config.dtype(), {"f32", "bf16", "f16"}));
   if (!config.memory_limit().empty()) {
     const absl::StatusOr<int64_t> limit = ParseBytes(config.memory_limit());

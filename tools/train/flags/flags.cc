@@ -70,8 +70,8 @@ ABSL_FLAG(std::string, device, "", "cpu, or reference: the simplest loops, in do
 ABSL_FLAG(int32_t, threads, 0, "threads of the kernels; 0: OMP_NUM_THREADS, or all cores");
 ABSL_FLAG(int64_t, micro_batches, 0, "gradient accumulation: micro-batches per step");
 ABSL_FLAG(std::string, recompute, "",
-          "none, or block: compute the activations of each block again in the backward pass, to "
-          "save memory");
+          "none, or what the backward pass computes again, to save memory: block, the activations "
+          "of each block; or those of scopes and operators, such as blocks.*.mlp.gelu");
 ABSL_FLAG(std::string, dtype, "",
           "f32, bf16 or f16: what operators compute on; parameters and optimizer state stay f32");
 ABSL_FLAG(std::string, kernels, "measured",

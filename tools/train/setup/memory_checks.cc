@@ -77,7 +77,7 @@ std::string MemorySavings(const CommandLine& line, const ConfiguredRun& configur
                     fits ? FormatBytes(least) : SmallestLimit(least));
     return fits;
   };
-  const bool recomputes = config.recompute() != "none";
+  const bool recomputes = config.recompute() == "block";
   if (!recomputes) {
     MemorySaving recomputing = {"block", config.micro_batches()};
     recomputing.peak = PeakWith(recomputing, line, configured);

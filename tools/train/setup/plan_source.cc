@@ -83,8 +83,8 @@ absl::Status CheckRecomputation(const PlanPart& default_part, const CommandLine&
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--recompute and the Plan differ in the blocks of graph '", default_part.graph(),
-                   "' that are recomputed: leave out --recompute"));
+      absl::StrCat("--recompute and the Plan differ in what they recompute of graph '",
+                   default_part.graph(), "': leave out --recompute"));
 }
 
 // The dtype of parameters that a Plan states; "" if it leaves that open.
@@ -167,15 +167,17 @@ absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunCon
     config->set_micro_batches(micro_batches);
   }
   if (!StatesRecomputation(*part)) return absl::OkStatus();
-  const std::string recompute = part->recompute_size() > 0 ? "block" : "none";
-  if (SetsField(line, "recompute") && config->recompute() != recompute) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--recompute is ", config->recompute(), ", and the Plan says ",
-        recompute == "block" ? "that blocks are recomputed" : "that nothing is recomputed",
-        " for graph '", kTrain, "': leave out --recompute"));
+  const bool recomputes = part->recompute_size() > 0;
+  if (!SetsField(line, "recompute")) {
+    config->set_recompute(recomputes ? absl::StrJoin(part->recompute(), "|") : "none");
+    return absl::OkStatus();
   }
-  config->set_recompute(recompute);
-  return absl::OkStatus();
+  // Whether both recompute the same is checked when the model's Graph is known.
+  if (recomputes == (config->recompute() != "none")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--recompute is ", config->recompute(), ", and the Plan says that ",
+                   recomputes ? "activations are recomputed" : "nothing is recomputed",
+                   " for graph '", kTrain, "': leave out --recompute"));
 }
 
 absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const Plan& settings,
