@@ -49,7 +49,7 @@ MachineRates KeepBestRates(const std::string& path, const std::string& machine,
   if (!rates_by_machine.ok()) rates_by_machine = CacheJson::object();
   const CacheJson& kept = (*rates_by_machine)[machine];
   MachineRates best = HigherRates(measured, kept);
-  if (EntryOf(best) == kept) return best;
+  if (EntryOf(best) == kept || EntryOf(best) == EntryOf({})) return best;
   const absl::Status written = UpdateCacheFile(path, kLimits, [&](CacheJson& values) {
     best = HigherRates(measured, values[machine]);
     values[machine] = EntryOf(best);

@@ -143,7 +143,9 @@ class LogSumExpCases {
       cases_.push_back(MakeCase("linear_log_sum_exp", "a part", {x, w, targets}, attributes));
       cases_.back().regions = {{all_x, part, rows}, {rows, rows}};
       if (keeps_logits) cases_.back().regions.outputs.push_back(logits);
-      std::vector<CaseInput> inputs = {Normal({12}), Normal({12}), x, w, targets, Normal({12}, 3)};
+      // As the log-sum-exp of all words, it is above most logits of the part.
+      const CaseInput lse = Integers(DType::kF32, {12}, 2, 5);
+      std::vector<CaseInput> inputs = {Normal({12}), Normal({12}), x, w, targets, lse};
       if (keeps_logits) inputs.push_back(Normal({12, 5}));
       cases_.push_back(MakeCase("linear_log_sum_exp_grad", "a part", inputs, attributes));
       cases_.back().regions = {{rows, rows, all_x, part, rows, rows}, {all_x, part}};
