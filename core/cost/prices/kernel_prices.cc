@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "core/cost/cluster_prices.h"
 #include "core/cost/median.h"
 #include "core/cost/prices/local_regression.h"
@@ -17,14 +18,19 @@
 namespace tessera {
 namespace {
 
-// Returns the position of dimensions among those of other requests. Logarithms, since the time of
-// most work is about a product of powers of its dimensions.
-std::vector<double> PositionOf(const std::vector<int64_t>& dimensions) {
+// How unlike the families of two requests of one operator are, as a distance beside those of the
+// logarithms of dimensions: if only their kernels differ, or attributes, dtypes or epilogues too.
+constexpr double kOtherKernel = 0.5, kOtherFamily = 1;
+
+// Returns the position of work among other work of the operator. Logarithms, since the time of most
+// work is about a product of powers of its dimensions.
+std::vector<double> PositionOf(absl::Span<const int64_t> dimensions, double unlike) {
   std::vector<double> position;
-  position.reserve(dimensions.size());
+  position.reserve(dimensions.size() + 1);
   for (const int64_t size : dimensions) {
     position.push_back(std::log(static_cast<double>(size) + 1));
   }
+  position.push_back(unlike);
   return position;
 }
 
@@ -205,21 +211,8 @@ Price KernelPrices::Of(const PlannedKernel& kernel, int ranks, const OpCost& cos
                        const DescribedSeconds& described) const {
   const auto known = works_.find({kernel.key, std::string(kernel.kernel->name()), ranks});
   if (known != works_.end()) return {known->second.Median(), PriceSource::kMeasured};
-  const double seconds = described(cost, dtype);
-  const std::vector<int64_t> dimensions = DimensionsOf(kernel.request);
-  const std::string family = FamilyOf(kernel);
-  std::optional<double> ratio = RatioOf([&](absl::string_view other) { return other == family; },
-                                        ranks, dimensions, described);
-  if (!ratio.has_value()) ratio = RatioOfRequest(kernel.request, ranks, dimensions, described);
-  return Interpolated(ratio, seconds);
-}
-
-std::optional<double> KernelPrices::RatioOfRequest(const KernelRequest& request, int ranks,
-                                                   const std::vector<int64_t>& dimensions,
-                                                   const DescribedSeconds& described) const {
-  const std::string families = FamiliesOf(request);
-  return RatioOf([&](absl::string_view other) { return absl::StartsWith(other, families); }, ranks,
-                 dimensions, described);
+  return Interpolated(RatioOf(kernel.request, kernel.kernel->name(), ranks, described),
+                      described(cost, dtype));
 }
 
 Price KernelPrices::OfGap(int ranks) const {
@@ -245,20 +238,32 @@ Price KernelPrices::OfRequest(const KernelRequest& request, int ranks, const OpC
     fastest = std::min(fastest.value_or(seconds), seconds);
   }
   if (fastest.has_value()) return {*fastest, PriceSource::kMeasured};
-  return Interpolated(RatioOfRequest(request, ranks, DimensionsOf(request), described),
-                      described(cost, dtype));
+  return Interpolated(RatioOf(request, "", ranks, described), described(cost, dtype));
 }
 
-std::optional<double> KernelPrices::RatioOf(
-    absl::FunctionRef<bool(absl::string_view family)> matches, int ranks,
-    const std::vector<int64_t>& dimensions, const DescribedSeconds& described) const {
+std::optional<double> KernelPrices::RatioOf(const KernelRequest& request, absl::string_view kernel,
+                                            int ranks, const DescribedSeconds& described) const {
+  const std::string families = FamiliesOf(request);
+  const std::string op = absl::StrCat(request.op, " ");
+  const std::string threads = absl::StrCat(" threads=", request.threads, " by ");
+  const std::vector<int64_t> dimensions = DimensionsOf(request);
   std::vector<KnownValue> known;
   for (const auto& [key, measured] : works_) {
-    if (key.ranks != ranks || !matches(measured.family)) continue;
-    known.push_back({PositionOf(measured.dimensions),
+    const absl::string_view family = measured.family;
+    if (key.ranks != ranks || measured.dimensions.size() < dimensions.size() ||
+        !absl::StartsWith(family, op) || !absl::StrContains(family, threads)) {
+      continue;
+    }
+    double unlike = kOtherFamily;
+    if (absl::StartsWith(family, families)) {
+      unlike = kernel.empty() || family.substr(families.size()) == kernel ? 0 : kOtherKernel;
+    }
+    // Further operands, as those of epilogues, come last.
+    const auto first = absl::MakeConstSpan(measured.dimensions).first(dimensions.size());
+    known.push_back({PositionOf(first, unlike),
                      std::log(measured.Median() / described(measured.cost, measured.dtype))});
   }
-  const std::optional<double> ratio = InterpolateLocally(known, PositionOf(dimensions));
+  const std::optional<double> ratio = InterpolateLocally(known, PositionOf(dimensions, 0));
   return ratio.has_value() ? std::make_optional(std::exp(*ratio)) : std::nullopt;
 }
 

@@ -10,7 +10,6 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "core/cost/prices/price_source.h"
 #include "core/cost/step_time.h"
@@ -53,7 +52,7 @@ struct MeasuredWork {
 std::string CopyName(const Program& program, const Instruction& copy);
 
 // Returns the part of a key that requests of other sizes share: what computes how on which dtypes,
-// without shapes: "matmul{transpose_b=true} f32 f32 -> f32 +gelu{} threads=2 by onednn".
+// without shapes: "matmul transpose_b=true +gelu{} f32 f32 -> f32 threads=2 by onednn".
 std::string FamilyOf(const PlannedKernel& kernel);
 
 // Returns the dimensions of all inputs of a request, one after the other: of each that is no
@@ -94,9 +93,8 @@ class KernelPrices {
   // Returns the price of a copy by its CopyName: `described`, if it was not measured.
   Price OfCopy(const std::string& copy, int ranks, double described) const;
   // Returns the price of one instruction. If the kernel has not run this request, the price is the
-  // described one times the ratio of measured to described seconds of requests of the same family,
-  // interpolated by their dimensions (local_regression.h); if there are none, of those that other
-  // kernels have run.
+  // described one times the ratio of measured to described seconds of other requests of the
+  // operator, interpolated by their dimensions and likeness (local_regression.h).
   Price Of(const PlannedKernel& kernel, int ranks, const OpCost& cost, DType dtype,
            const DescribedSeconds& described) const;
 
@@ -112,15 +110,11 @@ class KernelPrices {
                        const std::vector<TimeSpan>& beside, int ranks);
   // Returns the work of this name, with room for one more measurement.
   MeasuredWork& WorkOf(const PricedWork& work);
-  // Returns the ratio of measured to described seconds for these dimensions, of the families that
-  // `matches` accepts; nothing if none of them was measured with so many ranks.
-  std::optional<double> RatioOf(absl::FunctionRef<bool(absl::string_view family)> matches,
-                                int ranks, const std::vector<int64_t>& dimensions,
+  // Returns the ratio of measured to described seconds for a request and a kernel ("": any),
+  // interpolated from all requests of its operator with as many threads and ranks, in which those
+  // of the same family are the nearest; nothing if none was measured.
+  std::optional<double> RatioOf(const KernelRequest& request, absl::string_view kernel, int ranks,
                                 const DescribedSeconds& described) const;
-  // Returns the same of all kernels that have run requests like this one in other sizes.
-  std::optional<double> RatioOfRequest(const KernelRequest& request, int ranks,
-                                       const std::vector<int64_t>& dimensions,
-                                       const DescribedSeconds& described) const;
 
   std::map<PricedWork, MeasuredWork> works_;
 };

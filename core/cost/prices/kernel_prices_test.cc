@@ -80,6 +80,28 @@ TEST_F(KernelPricesTest, AKernelThatHasRunNothingLikeItHasTheRatioOfOthers) {
   EXPECT_EQ(price.source, PriceSource::kInterpolated);
 }
 
+// As with other attributes or an epilogue, which may have operands of its own.
+TEST_F(KernelPricesTest, LikeRequestsCountMoreThanOthersOfTheOperator) {
+  Measure(4, 2 * 32);
+  MeasuredWork unlike = prices_.works().begin()->second;
+  unlike.family = "relu exact=true f64 f64 -> f64 threads=1 by loops";
+  unlike.dimensions = {4, 8, 4, 8};
+  unlike.seconds = {20 * 32};
+  KernelPrices others;
+  others.Set({"relu of another kind", "loops", 1}, unlike);
+  const DescribedSeconds flops = [](const OpCost& cost, DType) { return cost.flops; };
+  EXPECT_NEAR(others.Of(Relu(5), 1, CostOf(5), DType::kF64, flops).seconds, 20 * 40, 1e-6);
+  others.AddAll(prices_);
+  const double ratio = others.Of(Relu(5), 1, CostOf(5), DType::kF64, flops).seconds / 40;
+  EXPECT_GT(ratio, 2);
+  EXPECT_LT(ratio, 3);
+  // Work with fewer operands says nothing about one with more.
+  PlannedKernel more = Relu(5);
+  more.request.inputs.assign(3, more.request.inputs[0]);
+  more.key = more.request.Key();
+  EXPECT_EQ(others.Of(more, 1, CostOf(5), DType::kF64, flops).source, PriceSource::kDescribed);
+}
+
 TEST_F(KernelPricesTest, DimensionsAreThoseOfRows) {
   KernelRequest request;
   request.inputs = {

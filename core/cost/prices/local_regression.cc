@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/status/check.h"
+
 namespace tessera {
 namespace {
 
@@ -51,12 +53,6 @@ struct NormalEquations {
   }
 };
 
-double MeanOf(absl::Span<const KnownValue> known) {
-  double sum = 0;
-  for (const KnownValue& each : known) sum += each.value;
-  return sum / static_cast<double>(known.size());
-}
-
 }  // namespace
 
 std::optional<double> InterpolateLocally(absl::Span<const KnownValue> known,
@@ -65,7 +61,7 @@ std::optional<double> InterpolateLocally(absl::Span<const KnownValue> known,
   NormalEquations equations(1 + position.size());
   double weights = 0, lowest = 0, highest = 0;
   for (const KnownValue& each : known) {
-    if (each.position.size() != position.size()) continue;
+    TESSERA_CHECK(each.position.size() == position.size());
     std::vector<double> row = {1};
     double square = 0;
     for (size_t i = 0; i < position.size(); ++i) {
@@ -78,7 +74,6 @@ std::optional<double> InterpolateLocally(absl::Span<const KnownValue> known,
     highest = weights == 0 ? each.value : std::max(highest, each.value);
     weights += weight;
   }
-  if (weights == 0) return MeanOf(known);
   for (size_t i = 1; i < equations.right.size(); ++i) equations.matrix[i][i] += kPenalty * weights;
   return std::clamp(std::move(equations).SolveForFirst(), lowest - kBeyond, highest + kBeyond);
 }

@@ -67,10 +67,5 @@ TEST(LocalRegressionTest, EqualPointsGiveTheirMean) {
   EXPECT_THAT(InterpolateLocally({{{}, 2}, {{}, 4}}, {}), Optional(DoubleNear(3, 1e-9)));
 }
 
-TEST(LocalRegressionTest, PointsOfOtherDimensionsCountOnlyIfThereAreNoOthers) {
-  EXPECT_THAT(InterpolateLocally({{{1}, 2}, {{1, 1}, 4}}, {1, 1}), Optional(DoubleNear(4, 1e-9)));
-  EXPECT_THAT(InterpolateLocally({{{1}, 2}, {{2}, 3}}, {1, 1}), Optional(DoubleNear(2.5, 1e-9)));
-}
-
 }  // namespace
 }  // namespace tessera
