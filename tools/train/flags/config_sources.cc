@@ -65,7 +65,7 @@ absl::Status CheckBatchSizes(const RunConfig& config) {
 
 // Checks the form; whether the model has such paths is known with its Graph.
 absl::Status CheckRecompute(const std::string& recompute) {
-  const absl::Status status = PathPattern::Parse(recompute).status();
+  absl::Status status = PathPattern::Parse(recompute).status();
   if (status.ok()) return status;
   return absl::InvalidArgumentError(absl::StrCat(
       "recompute is '", recompute, "': it must be none, block, or a path: ", status.message()));
