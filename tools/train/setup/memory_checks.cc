@@ -103,8 +103,8 @@ bool SharesMemory(Ranks& ranks) {
 absl::Status CheckMemoryLimit(const CommandLine& line, const ConfiguredRun& configured,
                               const CompiledRun& compiled) {
   const MemoryBound& bound = configured.memory_bound;
-  const absl::Status fits = CheckMemoryLimit(bound.Bounded(compiled), bound.bytes, bound.written,
-                                             configured.ranks.size == 1 ? "the run" : "each rank");
+  absl::Status fits = CheckMemoryLimit(bound.Bounded(compiled), bound.bytes, bound.written,
+                                       configured.ranks.size == 1 ? "the run" : "each rank");
   if (fits.ok()) return fits;
   std::string savings;
   if (line.mode == Mode::kTrain && !configured.plan.has_value()) {
