@@ -248,9 +248,12 @@ std::optional<double> KernelPrices::RatioOf(const KernelRequest& request, absl::
   const std::string threads = absl::StrCat(" threads=", request.threads, " by ");
   const std::vector<int64_t> dimensions = DimensionsOf(request);
   std::vector<KnownValue> known;
-  for (const auto& [key, measured] : works_) {
+  // A request's key begins with its operator.
+  for (auto it = works_.lower_bound({request.op, "", 0});
+       it != works_.end() && absl::StartsWith(it->first.request, request.op); ++it) {
+    const MeasuredWork& measured = it->second;
     const absl::string_view family = measured.family;
-    if (key.ranks != ranks || measured.dimensions.size() < dimensions.size() ||
+    if (it->first.ranks != ranks || measured.dimensions.size() < dimensions.size() ||
         !absl::StartsWith(family, op) || !absl::StrContains(family, threads)) {
       continue;
     }
