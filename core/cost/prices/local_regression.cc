@@ -10,11 +10,11 @@
 namespace tessera {
 namespace {
 
-// These three have about the least errors in steps of 40 drawn models of which some were measured,
-// but errors depend little on them.
+// Errors in steps of drawn models, of which some were measured, depend little on these two.
 constexpr double kPenalty = 0.1;        // of the square of a slope
 constexpr double kLeastDistance = 0.1;  // a nearer point weighs no more
-constexpr double kBeyond = 0.3;         // how far a result may be beyond the known values
+
+constexpr double kBeyond = 0.3;  // how far a result may be beyond the known values
 
 // The normal equations of a linear function f(x) = a + b (x - position): a symmetric, positive
 // definite matrix, of which the lower triangle is set, and the right-hand side.
