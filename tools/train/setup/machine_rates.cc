@@ -23,12 +23,6 @@ std::string RateText(const std::string& best, const std::string& now, double sha
   return share < 0.8 ? absl::StrCat(best, " (now ", now, ")") : best;
 }
 
-// Returns the higher of two rates of each kind.
-MachineRates Higher(const MachineRates& a, const MachineRates& b) {
-  return {std::max(a.flops_per_second, b.flops_per_second),
-          std::max(a.bytes_per_second, b.bytes_per_second)};
-}
-
 std::string BytesPerSecond(double rate) {
   return absl::StrCat(FormatBytes(static_cast<int64_t>(rate)), "/s");
 }
@@ -58,13 +52,10 @@ absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_
   const LoadOfOthers load;
   ASSIGN_OR_RETURN(rates.now, MeasureMachine(backend, options));
   rates.busy = load.Share() > kBusyShare;
-  if (rates.busy) {
-    rates.best = Higher(rates.now, known);
-    return rates;
-  }
-  MachineRates kept = rates.now;
+  MachineRates kept = rates.busy ? MachineRates() : rates.now;
   if (options.memory_bytes < kBeyondCaches) kept.bytes_per_second = 0;  // it may be a cache's
   rates.best = KeepBestRates(BestRatesPath(), RatesName(backend, dtype), kept);
+  rates.best.flops_per_second = std::max(rates.best.flops_per_second, rates.now.flops_per_second);
   rates.best.bytes_per_second = std::max(rates.best.bytes_per_second, rates.now.bytes_per_second);
   return rates;
 }
