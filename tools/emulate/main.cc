@@ -27,7 +27,7 @@ namespace tessera {
 namespace {
 
 // About the seconds of a message between two hosts whose links have no latency of their own.
-constexpr double kLeastLatency = 50e-6;
+constexpr double kLeastLatency = 15e-6;
 // TCP's payload in a frame of an Ethernet, over the frame.
 constexpr double kPayload = 1448.0 / 1514.0;
 
