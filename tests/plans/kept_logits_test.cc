@@ -28,15 +28,6 @@ Plan WithLogits(Plan plan, PlanPart::Logits logits, int64_t micro_batches = 1) {
   return plan;
 }
 
-Plan StagePlan(const std::string& stage) {
-  return ParsePlan(absl::StrCat("stages { ", stage, " }"));
-}
-
-TrainingRun OnCpu(TrainingRun run) {
-  run.backend = [] { return MakeCpuBackend(1); };
-  return run;
-}
-
 // Trains a few steps with kept and with recomputed logits, and compares all bits.
 void ExpectSameBits(TrainingRun run, const Plan& plan, int ranks, int64_t micro_batches = 1) {
   SCOPED_TRACE(

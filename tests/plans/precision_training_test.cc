@@ -1,6 +1,7 @@
 // Compares training in fewer bits than the model was recorded with to training in double.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/compile/compile.h"
@@ -19,9 +20,8 @@ namespace {
 constexpr double kTolerance = 5e-2;
 
 TrainingRun OnCpu(TrainingRun run, int steps) {
-  run.backend = [] { return MakeCpuBackend(1); };
   run.steps = steps;
-  return run;
+  return OnCpu(std::move(run));
 }
 
 // Compares the loss and the gradients of a step on the cpu backend under this Plan with one process

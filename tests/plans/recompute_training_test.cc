@@ -52,15 +52,6 @@ Plan WithPart(Plan plan, const Paths& recompute, int64_t micro_batches,
   return plan;
 }
 
-Plan StagePlan(const std::string& stage) {
-  return ParsePlan(absl::StrCat("stages { ", stage, " }"));
-}
-
-TrainingRun OnCpu(TrainingRun run) {
-  run.backend = [] { return MakeCpuBackend(1); };
-  return run;
-}
-
 // Trains a few steps without recomputation and with each of the choices, and compares all bits.
 void ExpectSameBits(TrainingRun run, const Plan& plan, int ranks, int64_t micro_batches = 1,
                     PlanPart::Logits logits = PlanPart::RECOMPUTED,

@@ -1,10 +1,22 @@
 #include "tests/plans/small_runs.h"
 
+#include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/backend.h"
 #include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
 #include "strategies/conformance/compare_training.h"
 
 namespace tessera {
+
+Plan StagePlan(const std::string& stage) {
+  return ParsePlan(absl::StrCat("stages { ", stage, " }"));
+}
+
+TrainingRun OnCpu(TrainingRun run) {
+  run.backend = [] { return MakeCpuBackend(1); };
+  return run;
+}
+
 void ExpectSame(const TrainingRun& run, const Plan& plan, const std::vector<int>& ranks,
                 double tolerance) {
   const auto alone = Train(run, Plan(), 1);

@@ -23,6 +23,12 @@ inline constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.t
 inline constexpr const char* kAllPlans[] = {kDataParallel,   kFullySharded,       kHybridSharded,
                                             kTensorParallel, kDataTensorParallel, kZero1};
 
+// Returns the Plan of one stage, which is given as text.
+Plan StagePlan(const std::string& stage);
+
+// Returns the run on the cpu backend, with one thread for each rank.
+TrainingRun OnCpu(TrainingRun run);
+
 // Trains with the Plan on these numbers of ranks, and as one process: losses, gradients and states
 // are equal, to `tolerance` of each tensor's norm.
 void ExpectSame(const TrainingRun& run, const Plan& plan, const std::vector<int>& ranks,
