@@ -152,14 +152,18 @@ double ShareOfPeak(double flops, const Cluster& cluster) {
   return before.share_of_peak() + weight * (next->share_of_peak() - before.share_of_peak());
 }
 
-double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster) {
-  double rate = cluster.f32_flops_per_second();
+double FlopsPerSecond(const Cluster& cluster, DType dtype) {
   if (dtype == DType::kBF16 && cluster.bf16_flops_per_second() > 0) {
-    rate = cluster.bf16_flops_per_second();
-  } else if (dtype == DType::kF16 && cluster.f16_flops_per_second() > 0) {
-    rate = cluster.f16_flops_per_second();
+    return cluster.bf16_flops_per_second();
   }
-  rate *= ShareOfPeak(cost.flops, cluster);
+  if (dtype == DType::kF16 && cluster.f16_flops_per_second() > 0) {
+    return cluster.f16_flops_per_second();
+  }
+  return cluster.f32_flops_per_second();
+}
+
+double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster) {
+  const double rate = FlopsPerSecond(cluster, dtype) * ShareOfPeak(cost.flops, cluster);
   return std::max(cost.flops / rate, cost.bytes / cluster.memory_bytes_per_second()) +
          cluster.seconds_per_instruction();
 }

@@ -73,6 +73,8 @@ int RanksOfFullestHost(const GroupSite& job);
 // Returns the dtype whose rate an instruction takes: that of its largest operand (f32 if it has
 // none).
 DType DTypeOfRate(absl::Span<const TensorType> inputs);
+// Returns the peak rate of a device of the cluster in a dtype; that of f32 if it has none.
+double FlopsPerSecond(const Cluster& cluster, DType dtype);
 // Returns the share of the peak that a product of so many FLOPs reaches (Cluster::product_rates).
 double ShareOfPeak(double flops, const Cluster& cluster);
 // Returns the seconds of an instruction that does not communicate: the longer of its FLOPs at its

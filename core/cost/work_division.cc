@@ -78,21 +78,20 @@ WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const Pla
   WorkDivision division;
   division.repeated.assign(program.mesh.num_axes(), 0);
   absl::flat_hash_map<std::string, double> flops_of;
-  double flops = 0;
   for (const Op& op : recorded.ops()) {
     const double op_flops = FlopsOf(recorded, op);
-    flops += op_flops;
+    division.flops += op_flops;
     if (op_flops > 0) flops_of[op.path] += op_flops;
   }
   const double rank_flops = FlopsOfRank(program);
-  if (!(flops > 0) || !(rank_flops > 0)) return division;
-  division.speedup = flops / rank_flops;
+  if (!(division.flops > 0) || !(rank_flops > 0)) return division;
+  division.speedup = division.flops / rank_flops;
   for (const ComputeChoice& choice : part.compute()) {
     const auto found = flops_of.find(choice.path());
     if (found == flops_of.end()) continue;
     for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
       if (!IsBroadcast(choice.signature(), program.mesh.axis(axis).name)) continue;
-      division.repeated[axis] += found->second / flops;
+      division.repeated[axis] += found->second / division.flops;
     }
   }
   FindBatchWithIdleRanks(rewritten, program, &division);

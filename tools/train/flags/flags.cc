@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -94,7 +95,8 @@ ABSL_FLAG(std::string, cluster, "",
           "price the run for this cluster: a name, such as a100 (docs/clusters), or a file in "
           "protobuf's text form (docs/costs.md); without it, for ranks like this machine's. The "
           "memory of its devices is the limit of a run without --memory_limit");
-ABSL_FLAG(int32_t, ranks, 0, "with --plan_only: plan for so many ranks, of which none is started");
+ABSL_FLAG(std::vector<std::string>, ranks, {},
+          "with --plan_only: plan for so many ranks, of which none is started");
 
 ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below runs/");
 ABSL_FLAG(std::string, resume, "",
@@ -180,13 +182,14 @@ absl::Status CheckWorld(const comm::WorldOptions& world, int ranks) {
                                                  ": name one host for each rank"));
 }
 
-// Returns the value of --ranks, 0 without the flag.
+// Returns the value of --ranks, which is one number here; 0 without the flag.
 absl::StatusOr<int> ReadRanks(const std::vector<GivenFlag>& given) {
   if (absl::c_none_of(given, [](const GivenFlag& flag) { return flag.name == "ranks"; })) return 0;
-  const int ranks = absl::GetFlag(FLAGS_ranks);
-  if (ranks >= 1 && ranks <= Mesh::kMaxRanks) return ranks;
+  ASSIGN_OR_RETURN(const std::vector<int> counts, ParseRankCounts(absl::GetFlag(FLAGS_ranks)));
+  if (counts.size() == 1) return counts[0];
   return absl::InvalidArgumentError(
-      absl::StrCat("--ranks=", ranks, ": it must be from 1 to ", Mesh::kMaxRanks));
+      absl::StrCat("--ranks=", absl::StrJoin(counts, ","),
+                   ": a run has one number of ranks; tools/plan plans for several"));
 }
 
 // The flags of a training run that its checkpoints do not hold.
@@ -242,6 +245,19 @@ std::vector<FlagEntry> RankFlags() {
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<int>> ParseRankCounts(absl::Span<const std::string> texts) {
+  std::vector<int> counts;
+  for (const std::string& text : texts) {
+    int count = 0;
+    if (!absl::SimpleAtoi(text, &count) || count < 1 || count > Mesh::kMaxRanks) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--ranks=", text, ": it must be from 1 to ", Mesh::kMaxRanks));
+    }
+    counts.push_back(count);
+  }
+  return counts;
+}
 
 bool RanksAreThreads(const CommandLine& line) { return line.world.backend == "fake"; }
 

@@ -10,14 +10,17 @@
 #include "absl/flags/declare.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "collectives/connected_world.h"
 #include "core/model/model.h"
 #include "tools/command_line/command_line.h"
 #include "tools/launch/flags.h"
 #include "tools/train/flags/config_sources.h"
 
-// Declared for programs in which it has another meaning.
+// Declared for programs in which they have another meaning.
 ABSL_DECLARE_FLAG(int64_t, steps);
+ABSL_DECLARE_FLAG(std::vector<std::string>, ranks);
+ABSL_DECLARE_FLAG(std::string, trace);
 
 namespace tessera {
 
@@ -57,6 +60,9 @@ struct CommandLine {
   // checkpoint holds them.
   std::string repeated_flags;
 };
+
+// Parses numbers of ranks for which to plan. InvalidArgument for one that no job has.
+absl::StatusOr<std::vector<int>> ParseRankCounts(absl::Span<const std::string> texts);
 
 // Returns whether the ranks are threads of this process (--backend=fake), which needs no launcher.
 bool RanksAreThreads(const CommandLine& line);

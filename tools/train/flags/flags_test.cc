@@ -139,6 +139,8 @@ TEST_F(FlagsTest, RanksGetTheArgumentsButThoseOfTheirLauncher) {
 TEST_F(FlagsTest, RanksAreStartedOrPlanned) {
   EXPECT_EQ(Parse({"--plan_only", "--ranks=64"}).ranks, 64);
   EXPECT_EQ(Parse({"--plan_only", "--nproc=8"}).launch.nproc, 8);
+  EXPECT_THAT(Error({"--plan_only", "--ranks=8,64"}), HasSubstr("a run has one number of ranks"));
+  EXPECT_THAT(Error({"--plan_only", "--ranks=many"}), HasSubstr("--ranks=many: it must be from 1"));
   EXPECT_THAT(Error({"--plan_only", "--ranks=0"}), HasSubstr("--ranks=0: it must be from 1 to"));
   EXPECT_THAT(Error({"--ranks=2", "--noplan_only"}), HasSubstr("--ranks=N is for --plan_only"));
   EXPECT_THAT(Error({"--plan_only", "--ranks=2", "--nproc=2"}), HasSubstr("exclude each other"));

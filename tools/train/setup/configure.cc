@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/cost/prices/price_file.h"
+#include "core/posix/available_memory.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
@@ -253,6 +254,14 @@ MemoryBound BoundOf(const CommandLine& line, const RunConfig& config, const Clus
 }
 
 }  // namespace
+
+MemoryBound MemoryOfRank(const CommandLine& line, const ConfiguredRun& configured) {
+  if (configured.memory_bound.bytes > 0 || !line.cluster.empty()) return configured.memory_bound;
+  const int64_t available = AvailableMemory() / configured.ranks.of_host;
+  return {available,
+          absl::StrCat(FormatBytes(available), " (", configured.ranks.of_host > 1 ? "a rank's share of " : "",
+                       "what this machine has available)")};
+}
 
 absl::StatusOr<std::string> EffectiveConfigText(const CommandLine& line,
                                                 const ModelDefinition& definition) {

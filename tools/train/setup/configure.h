@@ -71,6 +71,10 @@ struct ConfiguredRun {
   MemoryBound memory_bound;
 };
 
+// Returns the bound of a configured run, or else a rank's share of what this machine has available;
+// no bound for another machine (--cluster) whose memory is not described.
+MemoryBound MemoryOfRank(const CommandLine& line, const ConfiguredRun& configured);
+
 // Returns the effective configuration as text, for --print_config.
 absl::StatusOr<std::string> EffectiveConfigText(const CommandLine& line,
                                                 const ModelDefinition& definition);

@@ -58,16 +58,16 @@ std::string DivisionNote(const WorkDivision& division, const Mesh& mesh, const R
                       " is no faster than on ", speedup, "; ", fault.remedy);
 }
 
-std::string DivisionNote(absl::Span<const Graph> recorded, const CompiledRun& run,
-                         const RunConfig& config) {
+WorkDivision DivisionOfStep(absl::Span<const Graph> recorded, const CompiledRun& run) {
   for (size_t i = 0; i < run.programs.size(); ++i) {
     const Program& program = run.programs[i];
-    if (program.name != kTrain || program.mesh.size() == 1) continue;
+    if (program.name != kTrain) continue;
     const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
-    return DivisionNote(DivisionOf(recorded[i], run.graphs[i], part, program), program.mesh,
-                        config);
+    return DivisionOf(recorded[i], run.graphs[i], part, program);
   }
-  return "";
+  WorkDivision none;
+  none.speedup = run.programs.front().mesh.size();
+  return none;
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// A note for runs in which ranks are idle, or repeat each other's work.
+// How the ranks of a run divide its work, and a note if they are idle or repeat it.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_TRAIN_SETUP_DIVISION_NOTE_H_
@@ -15,13 +15,13 @@
 
 namespace tessera {
 
-// Returns why the ranks of a run divide the work of a step so badly that a quarter of them or more
-// bring nothing, and the remedy; "" if they do not, or if the run does not train. `recorded` are
-// the Graphs that were compiled.
-std::string DivisionNote(absl::Span<const Graph> recorded, const CompiledRun& run,
-                         const RunConfig& config);
+// Returns the division of the training step of a run; without one, that of no work, of which no rank
+// repeats any. `recorded` are the
+// Graphs that were compiled.
+WorkDivision DivisionOfStep(absl::Span<const Graph> recorded, const CompiledRun& run);
 
-// The same for a division of the work among the ranks of a mesh.
+// Returns why the ranks of a mesh divide the work of a step so badly that a quarter of them or more
+// bring nothing, and the remedy; "" if they do not.
 std::string DivisionNote(const WorkDivision& division, const Mesh& mesh, const RunConfig& config);
 
 }  // namespace tessera

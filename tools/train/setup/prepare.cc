@@ -11,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "core/cost/kept_logits.h"
 #include "core/cost/step_cost.h"
-#include "core/posix/available_memory.h"
 #include "core/status/status_macros.h"
 #include "core/status/with_message.h"
 #include "core/text/counted.h"
@@ -183,16 +182,6 @@ PlanPart* FindOpenLogits(const CommandLine& line, const ConfiguredRun& configure
   return nullptr;
 }
 
-// Returns whether the memory that a rank may use suffices for a compiled run: its bound, or else
-// its share of what this machine has available.
-bool FitsInMemory(const CommandLine& line, const ConfiguredRun& configured,
-                  const CompiledRun& compiled) {
-  const MemoryBound& bound = configured.memory_bound;
-  if (bound.bytes > 0) return bound.Bounded(compiled) <= bound.bytes;
-  const int64_t available = line.cluster.empty() ? AvailableMemory() / configured.ranks.of_host : 0;
-  return available <= 0 || compiled.arena_bytes() <= available;
-}
-
 // Compiles a Plan by `compile` on rank 0, which decides what the Plan leaves to the host: whether
 // logits are kept (if that pays and fits in memory), and kernels.
 absl::StatusOr<CompiledRun> CompileFirst(
@@ -207,7 +196,8 @@ absl::StatusOr<CompiledRun> CompileFirst(
     std::vector<std::string> notes_if_kept;
     ASSIGN_OR_RETURN(CompiledRun kept,
                      configured.kernels->Compile(plan, compile, options, &notes_if_kept));
-    if (FitsInMemory(line, configured, kept)) {
+    const MemoryBound memory = MemoryOfRank(line, configured);
+    if (memory.bytes <= 0 || memory.Bounded(kept) <= memory.bytes) {
       notes->insert(notes->end(), notes_if_kept.begin(), notes_if_kept.end());
       return kept;
     }
@@ -324,8 +314,10 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const Configured
       Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, ranks,
               /*measures=*/true, notes);
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
-  std::string division = DivisionNote(*planned.graphs, *compiled, configured.config);
-  if (!division.empty()) notes->push_back(std::move(division));
+  WorkDivision division = DivisionOfStep(*planned.graphs, *compiled);
+  std::string badly =
+      DivisionNote(division, compiled->programs.front().mesh, configured.config);
+  if (!badly.empty()) notes->push_back(std::move(badly));
   std::vector<Graph> dumped_graphs;
   if (line.dump.count("graph") > 0 && ranks.is_first()) {
     ASSIGN_OR_RETURN(dumped_graphs,
@@ -341,7 +333,8 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const Configured
                      .dumped_graphs = std::move(dumped_graphs),
                      .plugin = planned.plugin,
                      .pass_plugin = planned.pass_plugin,
-                     .estimated = std::move(estimated)};
+                     .estimated = std::move(estimated),
+                     .division = std::move(division)};
 }
 
 absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const ConfiguredRun& configured,

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/compile/compile.h"
+#include "core/cost/work_division.h"
 #include "core/graph/graph.h"
 #include "core/proto/estimate.pb.h"
 #include "core/train/config/run_config.pb.h"
@@ -24,6 +25,7 @@ struct PreparedRun {
   std::string plugin;                 // the name of the strategy's plugin; "" without a strategy
   std::optional<Plugin> pass_plugin;  // that plugin, if the Plan lists passes of plugins
   StepCost estimated;                 // a training step, if anything is priced
+  WorkDivision division;              // of a training step, among the ranks
 };
 
 // Records the Graphs, makes the Plan of --plan, of a strategy, of the checkpoint, or the default

@@ -1,0 +1,55 @@
+// One strategy, planned for a number of ranks of which none is started.
+#ifndef TESSERA_TOOLS_PLAN_CELL_H_
+#define TESSERA_TOOLS_PLAN_CELL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/cost/step_time.h"
+#include "core/ids/table.h"
+#include "core/model/model.h"
+#include "core/program/program.h"
+#include "tools/train/flags/flags.h"
+#include "tools/train/setup/configure.h"
+#include "tools/train/setup/prepare.h"
+
+namespace tessera {
+
+// What is planned: a strategy or a Plan, as the flags of a training run, and the number of ranks.
+struct CellRequest {
+  std::string label;  // in tables
+  CommandLine line;
+  int ranks = 1;
+};
+
+// A planned step. Movable; not thread-safe.
+struct Cell {
+  CellRequest request;
+  // The backend that the Programs refer to is part of it.
+  std::unique_ptr<ConfiguredRun> configured;
+  PreparedRun prepared;
+  MemoryBound memory;              // of a rank; no bound if nothing is known
+  std::vector<std::string> notes;  // for the user
+
+  const Program& step() const;
+  // Bytes of a rank that count for the bound.
+  int64_t peak_bytes() const { return memory.Bounded(prepared.compiled); }
+  bool fits() const { return memory.bytes <= 0 || peak_bytes() <= memory.bytes; }
+  // Returns when each instruction of the step is predicted to run.
+  Table<InstructionId, TimeSpan> Predict() const;
+};
+
+// Plans and compiles the step, which need not fit in memory. Errors of the command line, and of
+// files that it names, are InvalidArgument or NotFound, as for a training run.
+absl::StatusOr<Cell> PlanCell(const CellRequest& request, const ModelDefinition& model);
+
+// Returns the request with another value of a field of the configuration.
+CellRequest WithField(CellRequest request, absl::string_view field, absl::string_view value);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_PLAN_CELL_H_

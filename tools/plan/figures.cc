@@ -1,0 +1,48 @@
+#include "tools/plan/figures.h"
+
+#include "core/cost/cluster_prices.h"
+#include "core/cost/limits.h"
+#include "tools/train/report/report.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kSecondsPerDay = 24 * 60 * 60;
+
+}  // namespace
+
+double Figures::DaysFor(double tokens) const { return tokens / tokens_per_second / kSecondsPerDay; }
+
+Figures FiguresOf(const Cell& cell) {
+  const RunConfig& config = cell.configured->config;
+  Figures figures;
+  figures.label = cell.request.label;
+  figures.ranks = cell.request.ranks;
+  figures.notes = cell.notes;
+  figures.batch = config.batch();
+  figures.sequence = config.sequence();
+  figures.micro_batches = config.micro_batches();
+  figures.recompute = config.recompute();
+  figures.cost = cell.prepared.estimated;
+  figures.parameters = ParameterCount(cell.prepared.compiled.graphs);
+  const double seconds = figures.cost.step_seconds();
+  figures.tokens_per_second = static_cast<double>(config.batch() * config.sequence()) / seconds;
+  const double rate = FlopsPerSecond(cell.configured->priced.cluster, MatmulDType(cell.step()));
+  figures.mfu = cell.prepared.division.flops / seconds / (rate * figures.ranks);
+  figures.peak_bytes = cell.peak_bytes();
+  figures.limit_bytes = cell.memory.bytes;
+  for (const StepCost::Collective& collective : figures.cost.collectives()) {
+    figures.sent_bytes += collective.bytes();
+  }
+  return figures;
+}
+
+Figures FailedFigures(const CellRequest& request, const absl::Status& status) {
+  Figures figures;
+  figures.label = request.label;
+  figures.ranks = request.ranks;
+  figures.fault = std::string(status.message());
+  return figures;
+}
+
+}  // namespace tessera

@@ -1,0 +1,120 @@
+#include "tools/plan/plan.h"
+
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "core/posix/output_file.h"
+#include "core/posix/user_folder.h"
+#include "core/status/status_macros.h"
+#include "core/status/with_message.h"
+#include "core/text/counted.h"
+#include "core/text/text_stream.h"
+#include "tools/compare/strategy_entry.h"
+#include "tools/plan/cell.h"
+#include "tools/plan/figures.h"
+#include "tools/plan/fit.h"
+#include "tools/plan/progress.h"
+#include "tools/plan/table.h"
+#include "tools/train/rank/interrupt.h"
+#include "tools/train/rank/standard_output.h"
+#include "tools/train/setup/strategy_session.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kSomeFailed = 2;
+
+bool IsStopped() { return CaughtSignal() != 0; }
+
+// Returns an error of the strategies or files that the command line names, before anything is
+// planned.
+absl::Status CheckStrategies(const PlanCommandLine& line) {
+  Ranks alone;
+  for (const auto& row : line.requests) {
+    const CommandLine& first = row.front().line;
+    if (first.strategy.empty()) continue;
+    RETURN_IF_ERROR(
+        NamedStatus(row.front().label, CheckStrategyFlags(first.strategy, first, alone)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputFiles(const PlanCommandLine& line) {
+  for (const auto& [flag, file] :
+       {std::pair("--json", line.json), {"--save", line.save}, {"--trace", line.trace}}) {
+    if (file.empty()) continue;
+    const absl::Status status = CheckOutputFile(UserPath(file));
+    RETURN_IF_ERROR(WithMessage(status, absl::StrCat(flag, ": ", status.message())));
+  }
+  return absl::OkStatus();
+}
+
+// Plans one request as the command line says.
+absl::StatusOr<Cell> PlanRequest(const PlanCommandLine& line, const CellRequest& request) {
+  return line.fit ? PlanFastestFit(request, *line.model, IsStopped)
+                  : PlanCell(request, *line.model);
+}
+
+// Prints notes, each once.
+void PrintNotes(const std::vector<Figures>& all) {
+  std::vector<std::pair<std::string, std::string>> notes;  // text, and what it is of
+  for (const Figures& each : all) {
+    for (const std::string& note : each.notes) {
+      const std::string of = absl::StrCat(each.label, " on ", Counted(each.ranks, "rank"));
+      const auto known = absl::c_find_if(notes, [&](const auto& pair) { return pair.first == note; });
+      if (known == notes.end()) {
+        notes.emplace_back(note, of);
+      } else {
+        absl::StrAppend(&known->second, ", ", of);
+      }
+    }
+  }
+  for (const auto& [note, of] : notes) PrintLine(absl::StrCat("note: ", of, ": ", note));
+}
+
+// Reports what could not be planned, and returns the exit code.
+int ReportFaults(const std::vector<Figures>& all) {
+  std::fflush(stdout);
+  int code = 0;
+  for (const Figures& each : all) {
+    if (each.planned()) continue;
+    absl::FPrintF(stderr, "error: %s on %s: %s\n", Printable(each.label),
+                  Counted(each.ranks, "rank"),
+                  Printable(absl::StrReplaceAll(each.fault, {{"\n", " "}})));
+    code = kSomeFailed;
+  }
+  return code;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line) {
+  RETURN_IF_ERROR(CheckStrategies(line));
+  RETURN_IF_ERROR(CheckOutputFiles(line));
+  StopOnInterrupts();
+  std::vector<CellRequest> requests;
+  for (const auto& row : line.requests) requests.insert(requests.end(), row.begin(), row.end());
+  Progress progress(static_cast<int>(requests.size()));
+  std::vector<Figures> all;
+  std::string cluster;
+  for (const CellRequest& request : requests) {
+    if (IsStopped()) break;
+    const absl::StatusOr<Cell> cell = PlanRequest(line, request);
+    all.push_back(cell.ok() ? FiguresOf(*cell) : FailedFigures(request, cell.status()));
+    if (cell.ok()) cluster = cell->configured->priced.cluster.name();
+    progress.Done(absl::StrCat(request.label, " on ", Counted(request.ranks, "rank")));
+  }
+  PrintNotes(all);
+  PrintText(absl::StrCat(PlanTitle(line.model->name, cluster, all), "\n",
+                         FiguresTable(all, line.tokens)));
+  const int code = ReportFaults(all);
+  return IsStopped() ? 128 + CaughtSignal() : code;
+}
+
+}  // namespace tessera

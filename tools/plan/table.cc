@@ -1,0 +1,125 @@
+#include "tools/plan/table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/text/counted.h"
+#include "core/text/human_units.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kNothing[] = "-";
+
+// Returns seconds with a unit; "0 s" for none.
+std::string Seconds(double seconds) { return seconds > 0 ? FormatSeconds(seconds) : "0 s"; }
+
+// Three digits or more: "0.42", "12.3", "1285".
+std::string Days(double days) {
+  return absl::StrFormat("%.*f", days < 9.995 ? 2 : days < 99.95 ? 1 : 0, days);
+}
+
+std::string Spare(const Figures& figures) {
+  if (figures.limit_bytes <= 0) return kNothing;
+  const int64_t spare = figures.limit_bytes - figures.peak_bytes;
+  return spare < 0 ? absl::StrCat("-", FormatBytes(-spare)) : FormatBytes(spare);
+}
+
+using Row = std::vector<std::string>;
+
+Row TitlesOf(double tokens) {
+  Row titles = {"ranks", "step", "tokens/s", "MFU"};
+  if (tokens > 0) titles.emplace_back("days");
+  for (const char* title : {"peak", "spare", "sent", "exposed"}) titles.emplace_back(title);
+  return titles;
+}
+
+Row RowOf(const Figures& figures, double tokens) {
+  Row row = {absl::StrCat(figures.ranks), Seconds(figures.cost.step_seconds()),
+             FormatCount(figures.tokens_per_second), absl::StrFormat("%.1f%%", 100 * figures.mfu)};
+  if (tokens > 0) row.push_back(Days(figures.DaysFor(tokens)));
+  row.insert(row.end(), {FormatBytes(figures.peak_bytes), Spare(figures),
+                         figures.sent_bytes > 0 ? FormatBytes(figures.sent_bytes) : kNothing,
+                         Seconds(figures.cost.exposed_seconds())});
+  return row;
+}
+
+// Returns the settings of a step by which strategies of one command may differ.
+std::string Settings(const Figures& figures) {
+  std::vector<std::string> settings;
+  if (figures.micro_batches > 1) {
+    settings.push_back(absl::StrCat("--micro_batches=", figures.micro_batches));
+  }
+  if (figures.recompute != "none") {
+    settings.push_back(absl::StrCat("--recompute=", figures.recompute));
+  }
+  return absl::StrJoin(settings, " ");
+}
+
+// Returns the width of each column of rows of the same number of cells.
+std::vector<size_t> WidthsOf(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  return widths;
+}
+
+std::string Line(const Row& row, const std::vector<size_t>& widths) {
+  std::string line;
+  for (size_t i = 0; i < row.size(); ++i) {
+    absl::StrAppendFormat(&line, "%*s", static_cast<int>(widths[i]) + (i > 0 ? 2 : 0), row[i]);
+  }
+  return absl::StrCat(line, "\n");
+}
+
+}  // namespace
+
+std::string PlanTitle(const std::string& model, const std::string& cluster,
+                      absl::Span<const Figures> all) {
+  const auto found = absl::c_find_if(all, [](const Figures& each) { return each.planned(); });
+  if (found == all.end()) return "";
+  std::string title = absl::StrCat(
+      model, ": ", FormatCount(static_cast<double>(found->parameters)), " parameters, ",
+      Counted(found->batch, "sequence"), " of ", Counted(found->sequence, "token"), " a step");
+  std::string place = absl::StrCat("for ", cluster);
+  if (found->limit_bytes > 0) {
+    absl::StrAppend(&place, "; a rank may use ", FormatBytes(found->limit_bytes));
+  }
+  return absl::StrCat(title, "\n", place, "\n");
+}
+
+std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
+  std::vector<Row> rows = {TitlesOf(tokens)};
+  for (const Figures& each : all) {
+    if (each.planned()) rows.push_back(RowOf(each, tokens));
+  }
+  const std::vector<size_t> widths = WidthsOf(rows);
+  std::string table;
+  const Figures* before = nullptr;
+  size_t row = 1;
+  for (const Figures& each : all) {
+    if (before == nullptr || before->label != each.label) {
+      absl::StrAppend(&table, before == nullptr ? "" : "\n", each.label, "\n",
+                      Line(rows.front(), widths));
+    }
+    before = &each;
+    if (!each.planned()) {
+      absl::StrAppendFormat(&table, "%*d  %s\n", static_cast<int>(widths[0]), each.ranks,
+                            "could not be planned");
+      continue;
+    }
+    absl::StrAppend(&table, Line(rows[row++], widths));
+    const std::string settings = Settings(each);
+    if (!settings.empty()) {
+      absl::StrAppendFormat(&table, "%*s  with %s\n", static_cast<int>(widths[0]), "", settings);
+    }
+  }
+  return table;
+}
+
+}  // namespace tessera
