@@ -150,13 +150,14 @@ struct LoweredGraph {
   Program program;
 };
 
-// Returns a Graph that has the inputs and the states of another one, and nothing else.
+// Returns a Graph that has the inputs, the states and the blocks of another one, and nothing else.
 Graph DeclarationsOf(const Graph& graph) {
   Graph declarations(graph.name());
   for (const GraphInput& input : graph.inputs()) {
     declarations.AppendInput(graph.value(input.value), input.batch_dim, input.origin);
   }
   for (const State& state : graph.states()) declarations.AppendState(state);
+  for (const std::string& block : graph.blocks()) Scope(&declarations, block, Scope::kBlock);
   return declarations;
 }
 

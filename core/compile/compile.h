@@ -18,7 +18,8 @@ namespace tessera {
 
 struct CompiledRun {
   Plan plan;                       // completed: fingerprints, passes, kernels
-  std::vector<Graph> graphs;       // as the Plan rewrote them, but only their inputs and states
+  // As the Plan rewrote them, but only their inputs, states and blocks.
+  std::vector<Graph> graphs;
   std::vector<Program> programs;   // one for each Graph, in order
   int64_t state_bytes = 0;         // state lies first in its arenas, at offsets that never change
   SpaceBytes arenas;               // the peak of each memory space: the maximum over the Programs

@@ -129,14 +129,10 @@ int RanksOfFullestHost(const GroupSite& job) {
 }
 
 DType DTypeOfRate(absl::Span<const TensorType> inputs) {
-  DType dtype = DType::kF32;
-  int64_t most = -1;
   for (const TensorType& input : inputs) {
-    if (NumElements(input.shape) <= most) continue;
-    most = NumElements(input.shape);
-    dtype = input.dtype;
+    if (input.shape.size() > 1 && IsHalf(input.dtype)) return input.dtype;
   }
-  return dtype;
+  return DType::kF32;
 }
 
 double ShareOfPeak(double flops, const Cluster& cluster) {

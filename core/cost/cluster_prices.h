@@ -70,8 +70,9 @@ class ClusterPrices final : public CollectivePrices {
 // Returns the number of ranks on the host of a job that has most of them.
 int RanksOfFullestHost(const GroupSite& job);
 
-// Returns the dtype whose rate an instruction takes: that of its largest operand (f32 if it has
-// none).
+// Returns the dtype whose rate an instruction takes: that of 16 bits if it reads a matrix of it, or
+// else f32. What else it reads may be f32 all the same: the sum to which a product is added, or
+// kept logits.
 DType DTypeOfRate(absl::Span<const TensorType> inputs);
 // Returns the peak rate of a device of the cluster in a dtype; that of f32 if it has none.
 double FlopsPerSecond(const Cluster& cluster, DType dtype);

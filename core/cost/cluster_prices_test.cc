@@ -114,10 +114,13 @@ TEST(ClusterPricesTest, ComputationTakesItsFlopsOrItsBytes) {
   EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kF16, cluster), 2 + 1e-6);
 }
 
-// Regression: the gradient of the loss, whose first operand is a f32 for each token, was priced as
-// a product in f32.
-TEST(ClusterPricesTest, TheLargestOperandHasTheDTypeOfTheRate) {
+// Regression: products of bf16 were priced as those of f32 if they also read a f32 for each token
+// (the gradient of the loss), kept logits, or the f32 sum of gradients to which they are added.
+TEST(ClusterPricesTest, AMatrixOf16BitsHasTheDTypeOfTheRate) {
   EXPECT_EQ(DTypeOfRate({}), DType::kF32);
+  EXPECT_EQ(DTypeOfRate({{DType::kF32, {8, 4}}, {DType::kI32, {8, 4}}}), DType::kF32);
+  EXPECT_EQ(DTypeOfRate({{DType::kBF16, {8, 4}}, {DType::kBF16, {8, 16}}, {DType::kF32, {4, 16}}}),
+            DType::kBF16);
   EXPECT_EQ(DTypeOfRate({{DType::kF32, {8}}, {DType::kBF16, {8, 4}}, {DType::kBF16, {16, 4}}}),
             DType::kBF16);
   EXPECT_EQ(DTypeOfRate({{DType::kBF16, {8, 4}}, {DType::kF32, {4}}}), DType::kBF16);

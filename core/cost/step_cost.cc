@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "core/cost/cluster.h"
 #include "core/cost/cluster_prices.h"
-#include "core/cost/instruction_prices.h"
 #include "core/cost/request_traffic.h"
 #include "core/cost/simulate_step.h"
 #include "core/ids/table.h"
@@ -216,11 +215,16 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster) {
   return EstimateStep(program, cluster, SiteOnCluster(cluster, program.mesh.size()));
 }
 
-Table<InstructionId, TimeSpan> PredictStep(const Program& program, const Cluster& cluster,
-                                           const GroupSite& job, const MeasuredPrices* measured) {
+PricedInstructions PriceStep(const Program& program, const Cluster& cluster, const GroupSite& job,
+                             const MeasuredPrices* measured) {
   const ClusterPrices prices(cluster, program.mesh, job, program.threads,
                              measured == nullptr ? nullptr : &measured->collectives);
-  const PricedInstructions priced = PriceInstructions(program, prices, cluster, job, measured);
+  return PriceInstructions(program, prices, cluster, job, measured);
+}
+
+Table<InstructionId, TimeSpan> PredictStep(const Program& program, const Cluster& cluster,
+                                           const GroupSite& job, const MeasuredPrices* measured) {
+  const PricedInstructions priced = PriceStep(program, cluster, job, measured);
   return SimulateStep(program, priced.works, priced.order);
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/cost/instruction_prices.h"
 #include "core/cost/prices/measured_prices.h"
 #include "core/cost/step_time.h"
 #include "core/ids/table.h"
@@ -28,6 +29,9 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster, const Grou
 // Returns the cost for a job whose consecutive ranks share the hosts of the cluster.
 StepCost EstimateStep(const Program& program, const Cluster& cluster);
 
+// Returns the prices of the instructions of that step.
+PricedInstructions PriceStep(const Program& program, const Cluster& cluster, const GroupSite& job,
+                             const MeasuredPrices* measured);
 // Returns when each instruction of that step runs.
 Table<InstructionId, TimeSpan> PredictStep(const Program& program, const Cluster& cluster,
                                            const GroupSite& job, const MeasuredPrices* measured);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/cost/simulate_step.h"
 #include "core/cost/step_cost.h"
 #include "core/posix/available_cores.h"
 #include "core/status/status_macros.h"
@@ -14,9 +15,12 @@ namespace tessera {
 
 const Program& Cell::step() const { return *prepared.compiled.FindProgram(kTrain); }
 
-Table<InstructionId, TimeSpan> Cell::Predict() const {
+PredictedStep Cell::Predict() const {
   const auto& [cluster, site] = configured->priced;
-  return PredictStep(step(), cluster, site, configured->prices.get());
+  PredictedStep predicted;
+  predicted.priced = PriceStep(step(), cluster, site, configured->prices.get());
+  predicted.times = SimulateStep(step(), predicted.priced.works, predicted.priced.order);
+  return predicted;
 }
 
 absl::StatusOr<Cell> PlanCell(const CellRequest& request, const ModelDefinition& model) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/cost/instruction_prices.h"
 #include "core/cost/step_time.h"
 #include "core/ids/table.h"
 #include "core/model/model.h"
@@ -26,6 +27,12 @@ struct CellRequest {
   int ranks = 1;
 };
 
+// The prices of a step's instructions, and when each is predicted to run.
+struct PredictedStep {
+  PricedInstructions priced;
+  Table<InstructionId, TimeSpan> times;
+};
+
 // A planned step. Movable; not thread-safe.
 struct Cell {
   CellRequest request;
@@ -39,8 +46,7 @@ struct Cell {
   // Bytes of a rank that count for the bound.
   int64_t peak_bytes() const { return memory.Bounded(prepared.compiled); }
   bool fits() const { return memory.bytes <= 0 || peak_bytes() <= memory.bytes; }
-  // Returns when each instruction of the step is predicted to run.
-  Table<InstructionId, TimeSpan> Predict() const;
+  PredictedStep Predict() const;
 };
 
 // Plans and compiles the step, which need not fit in memory. Errors of the command line, and of

@@ -17,9 +17,12 @@
 #include "core/text/text_stream.h"
 #include "tools/compare/strategy_entry.h"
 #include "tools/plan/cell.h"
+#include "tools/plan/changes.h"
+#include "tools/plan/explanation.h"
 #include "tools/plan/figures.h"
 #include "tools/plan/fit.h"
 #include "tools/plan/progress.h"
+#include "tools/plan/step_profile.h"
 #include "tools/plan/table.h"
 #include "tools/train/rank/interrupt.h"
 #include "tools/train/rank/standard_output.h"
@@ -92,6 +95,19 @@ int ReportFaults(const std::vector<Figures>& all) {
   return code;
 }
 
+// Shows one planned step as the command says.
+absl::Status Show(const PlanCommandLine& line, const Cell& cell) {
+  const Figures figures = FiguresOf(cell);
+  const StepProfile profile = ProfileOf(cell);
+  if (line.command == PlanCommand::kCosts) {
+    PrintText(PriceTable(figures, profile));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::vector<Change> changes, FindChanges(cell, *line.model, IsStopped));
+  PrintText(Explanation(figures, profile, changes));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line) {
@@ -107,12 +123,18 @@ absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line) {
     if (IsStopped()) break;
     const absl::StatusOr<Cell> cell = PlanRequest(line, request);
     all.push_back(cell.ok() ? FiguresOf(*cell) : FailedFigures(request, cell.status()));
-    if (cell.ok()) cluster = cell->configured->priced.cluster.name();
     progress.Done(absl::StrCat(request.label, " on ", Counted(request.ranks, "rank")));
+    if (!cell.ok()) continue;
+    cluster = cell->configured->priced.cluster.name();
+    if (line.command == PlanCommand::kTable) continue;
+    if (all.size() > 1) PrintText("\n");
+    RETURN_IF_ERROR(Show(line, *cell));
   }
   PrintNotes(all);
-  PrintText(absl::StrCat(PlanTitle(line.model->name, cluster, all), "\n",
-                         FiguresTable(all, line.tokens)));
+  if (line.command == PlanCommand::kTable) {
+    PrintText(absl::StrCat(PlanTitle(line.model->name, cluster, all), "\n",
+                           FiguresTable(all, line.tokens)));
+  }
   const int code = ReportFaults(all);
   return IsStopped() ? 128 + CaughtSignal() : code;
 }

@@ -18,7 +18,7 @@ namespace {
 // Room for the requests of hundreds of models.
 constexpr MachineFile kFile = {.holds = "prices",
                                .values = "prices",
-                               .format = 3,
+                               .format = 4,
                                .limits = {.bytes = size_t{64} << 20, .depth = 8}};
 constexpr char kKernels[] = "kernels", kCollectives[] = "collectives";
 // No kernel takes longer, and no work is larger.

@@ -90,7 +90,7 @@ TEST_F(PriceFileTest, AFileOfSomethingElseIsReportedAndMadeAnew) {
   const std::string good = Text();
   const std::pair<std::string, const char*> files[] = {
       {"no json", "is no file of prices"},
-      {absl::StrReplaceAll(good, {{"\"format\": 3", "\"format\": 1"}}), "is not of format 3"},
+      {absl::StrReplaceAll(good, {{"\"format\": 4", "\"format\": 1"}}), "is not of format 4"},
       {absl::StrReplaceAll(good, {{"reference", "another"}}), "are of other processors"},
       {absl::StrReplaceAll(good, {{"\"libraries\": \"", "\"libraries\": \"other "}}),
        "were measured with other versions"}};
