@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ struct PredictedStep {
   Table<InstructionId, TimeSpan> times;
 };
 
+// The least memory that a search has found for a rank, which does not suffice.
+struct LeastMemory {
+  int64_t bytes = 0;
+  int64_t micro_batches = 1;
+  std::string recompute;
+};
+
 // A planned step. Movable; not thread-safe.
 struct Cell {
   CellRequest request;
@@ -41,6 +49,8 @@ struct Cell {
   PreparedRun prepared;
   MemoryBound memory;              // of a rank; no bound if nothing is known
   std::vector<std::string> notes;  // for the user
+  // Of a search in which nothing fits; nothing if it was not searched, or has found no less.
+  std::optional<LeastMemory> least;
 
   const Program& step() const;
   // Bytes of a rank that count for the bound.

@@ -31,6 +31,7 @@ Figures FiguresOf(const Cell& cell) {
   figures.mfu = cell.prepared.division.flops / seconds / (rate * figures.ranks);
   figures.peak_bytes = cell.peak_bytes();
   figures.limit_bytes = cell.memory.bytes;
+  figures.least = cell.least;
   for (const StepCost::Collective& collective : figures.cost.collectives()) {
     figures.sent_bytes += collective.bytes();
   }

@@ -5,6 +5,7 @@
 #define TESSERA_TOOLS_PLAN_FIGURES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct Figures {
   double mfu = 0;
   int64_t peak_bytes = 0;   // of a rank
   int64_t limit_bytes = 0;  // 0: not known
+  std::optional<LeastMemory> least;  // if it does not fit and less was searched for
   int64_t sent_bytes = 0;   // of all collectives, each by the rank that sends most
 
   bool planned() const { return fault.empty(); }

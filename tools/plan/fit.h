@@ -17,8 +17,8 @@ using StopsSearch = std::function<bool()>;
 
 // Searches micro-batches and recomputation, each unless the command line sets it. More micro-batches
 // need less memory and more time; so, with and without recomputation, this finds the fewest
-// micro-batches that fit, and returns the faster one of these two. If nothing fits, returns the Cell
-// that needs least memory of those that were planned.
+// micro-batches that fit, and returns the faster one of these two. If nothing fits, returns the step
+// as the command line has it, with the least memory that was found.
 absl::StatusOr<Cell> PlanFastestFit(const CellRequest& request, const ModelDefinition& model,
                                     const StopsSearch& stops);
 

@@ -1,6 +1,7 @@
 #include "tools/plan/table.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -48,16 +49,28 @@ Row RowOf(const Figures& figures, double tokens) {
   return row;
 }
 
-// Returns the settings of a step by which strategies of one command may differ.
-std::string Settings(const Figures& figures) {
+// Returns settings by which steps of one command may differ, as flags: "with ..."; "" for those of
+// most steps.
+std::string Settings(int64_t micro_batches, const std::string& recompute) {
   std::vector<std::string> settings;
-  if (figures.micro_batches > 1) {
-    settings.push_back(absl::StrCat("--micro_batches=", figures.micro_batches));
+  if (micro_batches > 1) settings.push_back(absl::StrCat("--micro_batches=", micro_batches));
+  if (recompute != "none") settings.push_back(absl::StrCat("--recompute=", recompute));
+  return settings.empty() ? "" : absl::StrCat("with ", absl::StrJoin(settings, " "));
+}
+
+// Returns the lines below a row.
+std::vector<std::string> Remarks(const Figures& figures) {
+  std::vector<std::string> remarks;
+  if (std::string settings = Settings(figures.micro_batches, figures.recompute);
+      !settings.empty()) {
+    remarks.push_back(std::move(settings));
   }
-  if (figures.recompute != "none") {
-    settings.push_back(absl::StrCat("--recompute=", figures.recompute));
+  if (figures.least.has_value() && figures.least->bytes < figures.peak_bytes) {
+    const auto& [bytes, micro_batches, recompute] = *figures.least;
+    remarks.push_back(absl::StrCat("needs ", FormatBytes(bytes), " ",
+                                   Settings(micro_batches, recompute)));
   }
-  return absl::StrJoin(settings, " ");
+  return remarks;
 }
 
 // Returns the width of each column of rows of the same number of cells.
@@ -114,9 +127,8 @@ std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
       continue;
     }
     absl::StrAppend(&table, Line(rows[row++], widths));
-    const std::string settings = Settings(each);
-    if (!settings.empty()) {
-      absl::StrAppendFormat(&table, "%*s  with %s\n", static_cast<int>(widths[0]), "", settings);
+    for (const std::string& remark : Remarks(each)) {
+      absl::StrAppendFormat(&table, "%*s  %s\n", static_cast<int>(widths[0]), "", remark);
     }
   }
   return table;
