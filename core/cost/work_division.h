@@ -16,8 +16,8 @@ namespace tessera {
 struct WorkDivision {
   // The FLOPs of the forward and backward pass, as if on one device, without recomputation.
   double flops = 0;
-  // `flops` divided by those of the rank that has most: how many times as fast as one rank all ranks can be at best. Updates, which data parallelism
-  // repeats on all ranks, are not counted.
+  // `flops` divided by those of the rank that has most: how many times as fast as one rank all
+  // ranks can be at best. Updates, which data parallelism repeats on all ranks, are not counted.
   double speedup = 1;
   // By mesh axis: the share of these FLOPs that all ranks along the axis repeat.
   std::vector<double> repeated;

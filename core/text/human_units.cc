@@ -99,7 +99,8 @@ std::string FormatSeconds(double seconds) {
 
 std::string FormatCount(double count) {
   const ScaledCount scaled = Scaled(count);
-  return absl::StrCat(scaled.digits, scaled.prefix);
+  const std::string prefix(scaled.prefix);
+  return absl::StrCat(scaled.digits, prefix == "G" ? "B" : prefix);
 }
 
 std::string FormatCount(double count, absl::string_view unit) {

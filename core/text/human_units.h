@@ -22,7 +22,7 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 // "1h 02m", "1m 23s", "4.56 s", "7.89 ms".
 std::string FormatSeconds(double seconds);
 
-// "123", "4.57K", "124M", "8.01G": powers of 1000, for counts of things.
+// "123", "4.57K", "124M", "8.01B" (billions), "1.50T": powers of 1000, for counts of things.
 std::string FormatCount(double count);
 // "123 FLOP", "11.1 GFLOP/s": the same before a unit.
 std::string FormatCount(double count, absl::string_view unit);

@@ -49,7 +49,7 @@ TEST(HumanUnitsTest, Counts) {
   EXPECT_EQ(FormatCount(4567), "4.57K");
   EXPECT_EQ(FormatCount(999600), "1.00M");
   EXPECT_EQ(FormatCount(124439808), "124M");
-  EXPECT_EQ(FormatCount(8.01e9), "8.01G");
+  EXPECT_EQ(FormatCount(8.01e9), "8.01B");
   EXPECT_EQ(FormatCount(12, "FLOP"), "12 FLOP");
   EXPECT_EQ(FormatCount(11.1e9, "FLOP/s"), "11.1 GFLOP/s");
 }

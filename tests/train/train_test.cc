@@ -190,7 +190,7 @@ TEST(TrainTest, PlanOnlyRunsNothing) {
   // 13 billion parameters can be planned on a machine that cannot hold them.
   const Result large = RunProgram(GptProgram(), {"--preset=gpt3_13b", "--batch=1", "--plan_only"});
   ASSERT_EQ(large.code, 0) << large.err;
-  EXPECT_THAT(large.out, HasSubstr("12.9G parameters"));
+  EXPECT_THAT(large.out, HasSubstr("12.9B parameters"));
 }
 
 TEST(TrainTest, DumpsAndTraces) {

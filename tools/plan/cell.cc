@@ -30,8 +30,7 @@ absl::StatusOr<Cell> PlanCell(const CellRequest& request, const ModelDefinition&
   RunRanks ranks = {.ranks = alone, .size = request.ranks};
   ASSIGN_OR_RETURN(ranks.of_host, PlannedRanksOfHost(request.line, request.ranks));
   ranks.cores = std::max(1, AvailableCores() / ranks.of_host);
-  ASSIGN_OR_RETURN(ConfiguredRun configured,
-                   ConfigureRun(request.line, model, ranks, &cell.notes));
+  ASSIGN_OR_RETURN(ConfiguredRun configured, ConfigureRun(request.line, model, ranks, &cell.notes));
   cell.configured = std::make_unique<ConfiguredRun>(std::move(configured));
   ASSIGN_OR_RETURN(cell.prepared, PrepareRun(request.line, *cell.configured, &cell.notes));
   cell.memory = MemoryOfRank(request.line, *cell.configured);

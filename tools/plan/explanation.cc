@@ -40,8 +40,8 @@ std::string Summary(const Figures& figures, const StepProfile& profile) {
 }
 
 std::string LayerRows(const StepProfile& profile) {
-  std::string text = absl::StrFormat("\n%-24s%9s%9s%9s%9s%9s%8s\n", "by layer", "forward",
-                                     "again", "backward", "update", "exposed", "of step");
+  std::string text = absl::StrFormat("\n%-24s%9s%9s%9s%9s%9s%8s\n", "by layer", "forward", "again",
+                                     "backward", "update", "exposed", "of step");
   for (const LayerTime& layer : profile.layers) {
     const std::string name =
         layer.count == 1 ? layer.layer : absl::StrCat(layer.layer, " (", layer.count, ")");
@@ -61,17 +61,25 @@ std::string Rate(const WorkTime& work) {
   return absl::StrCat(FormatBytes(static_cast<int64_t>(work.bytes / work.seconds)), "/s");
 }
 
-std::string WorkRows(const std::string& title, const std::vector<WorkTime>& works, size_t most,
+std::string WorkRows(const std::string& title, const std::vector<WorkTime>& works,
                      double step_seconds) {
-  std::string text = absl::StrFormat("\n%-36s%8s%10s%8s  %s\n", title, "calls", "all of it",
-                                     "of step", "rate");
-  for (size_t i = 0; i < std::min(most, works.size()); ++i) {
+  std::string text = absl::StrFormat("\n%10s%8s%10s%8s%15s  %s\n", "each", "calls", "all",
+                                     "of step", "rate", title);
+  double rest = 0;
+  for (size_t i = 0; i < works.size(); ++i) {
     const WorkTime& work = works[i];
-    absl::StrAppendFormat(&text, "%-36s%8d%10s%8s  %s\n", work.name, work.calls,
-                          Seconds(work.seconds), Share(work.seconds, step_seconds), Rate(work));
+    if (i >= kMostRows) {
+      rest += work.seconds;
+      continue;
+    }
+    absl::StrAppendFormat(&text, "%10s%8d%10s%8s%15s  %s\n",
+                          Seconds(work.seconds / static_cast<double>(work.calls)), work.calls,
+                          Seconds(work.seconds), Share(work.seconds, step_seconds), Rate(work),
+                          work.name);
   }
-  if (works.size() > most) {
-    absl::StrAppendFormat(&text, "and %d more\n", works.size() - most);
+  if (works.size() > kMostRows) {
+    absl::StrAppendFormat(&text, "%28s%8s%15s  %d more\n", Seconds(rest), Share(rest, step_seconds),
+                          "", works.size() - kMostRows);
   }
   return text;
 }
@@ -85,11 +93,10 @@ std::string WaitRows(const StepProfile& profile) {
     absl::StrAppendFormat(&text, "%s of %s exposed, in %s: %s\n  %s\n", FormatSeconds(wait.exposed),
                           FormatSeconds(wait.seconds), Counted(wait.calls, "call"), wait.path,
                           wait.operation);
-    absl::StrAppend(&text, "  begins ",
-                    wait.waits_for.empty() ? "with the step"
-                                           : absl::StrCat("after ", wait.waits_for),
-                    wait.delays.empty() ? "" : absl::StrCat("; ", wait.delays, " waits for it"),
-                    "\n");
+    absl::StrAppend(
+        &text, "  begins ",
+        wait.waits_for.empty() ? "with the step" : absl::StrCat("after ", wait.waits_for),
+        wait.delays.empty() ? "" : absl::StrCat("; ", wait.delays, " waits for it"), "\n");
   }
   return text;
 }
@@ -140,16 +147,14 @@ std::string PriceRows(const std::string& title, const std::vector<WorkTime>& wor
 
 std::string Explanation(const Figures& figures, const StepProfile& profile,
                         const std::vector<Change>& changes) {
-  return absl::StrCat(
-      Summary(figures, profile), LayerRows(profile),
-      WorkRows("by operation", profile.kinds, profile.kinds.size(), profile.step_seconds),
-      WorkRows("the dearest instructions", profile.requests, kMostRows, profile.step_seconds),
-      WaitRows(profile), ChangeRows(figures, changes));
+  return absl::StrCat(Summary(figures, profile), LayerRows(profile),
+                      WorkRows("by operation", profile.kinds, profile.step_seconds),
+                      WorkRows("the dearest instructions", profile.requests, profile.step_seconds),
+                      WaitRows(profile), ChangeRows(figures, changes));
 }
 
 std::string PriceTable(const Figures& figures, const StepProfile& profile) {
-  std::string text =
-      absl::StrCat(Head(figures), "\n", PriceRows("kernels", profile.requests));
+  std::string text = absl::StrCat(Head(figures), "\n", PriceRows("kernels", profile.requests));
   if (!profile.collectives.empty()) {
     absl::StrAppend(&text, PriceRows("collectives", profile.collectives));
   }

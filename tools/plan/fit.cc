@@ -40,8 +40,8 @@ class MicroBatchSearch {
     if (counts_.empty()) counts_ = {config.micro_batches()};
     probes_ = {{0, first.peak_bytes()}};
     // No number of micro-batches makes the state smaller.
-    const bool is_open = !SetsField(request_.line, "micro_batches") &&
-                         first.prepared.compiled.state_bytes <= limit_;
+    const bool is_open =
+        !SetsField(request_.line, "micro_batches") && first.prepared.compiled.state_bytes <= limit_;
     if (is_open) {
       for (size_t next = Search(); next < counts_.size() && !stops_(); ++next) {
         absl::StatusOr<Cell> cell = PlanCell(WithCount(counts_[next], batch_), model_);
@@ -83,10 +83,9 @@ class MicroBatchSearch {
     const double rest = static_cast<double>(b.bytes) - slope * inverse(b);
     const double left = static_cast<double>(limit_) - rest;
     if (!(slope > 0) || left <= 0) return counts_.size() - 1;
-    const auto found =
-        absl::c_lower_bound(counts_, slope / left, [](int64_t count, double least) {
-          return static_cast<double>(count) < least;
-        });
+    const auto found = absl::c_lower_bound(counts_, slope / left, [](int64_t count, double least) {
+      return static_cast<double>(count) < least;
+    });
     return std::min(static_cast<size_t>(found - counts_.begin()), counts_.size() - 1);
   }
 
@@ -139,18 +138,18 @@ std::vector<int64_t> MicroBatchesToTry(int64_t batch, int64_t fewest, int ranks)
 absl::StatusOr<Cell> PlanFastestFit(const CellRequest& request, const ModelDefinition& model,
                                     const StopsSearch& stops) {
   ASSIGN_OR_RETURN(Cell best, MicroBatchSearch(request, model, stops).Run());
-  const bool may_recompute = !SetsField(request.line, "recompute") &&
-                             best.configured->config.recompute() == "none";
+  const bool may_recompute =
+      !SetsField(request.line, "recompute") && best.configured->config.recompute() == "none";
   // A step that fits as the command line has it has nothing to save.
-  const bool fits_at_once = best.fits() && best.request.line.settings.size() ==
-                                               request.line.settings.size();
+  const bool fits_at_once =
+      best.fits() && best.request.line.settings.size() == request.line.settings.size();
   if (!may_recompute || fits_at_once || stops()) return best;
   absl::StatusOr<Cell> recomputing =
       MicroBatchSearch(WithField(request, "recompute", "block"), model, stops).Run();
   if (!recomputing.ok()) return best;  // a model without blocks, or a Plan that states it
   if (recomputing->fits()) {
     return !best.fits() || StepSeconds(*recomputing) < StepSeconds(best) ? *std::move(recomputing)
-                                                                        : std::move(best);
+                                                                         : std::move(best);
   }
   if (!best.fits() && recomputing->least->bytes < best.least->bytes) {
     best.least = recomputing->least;

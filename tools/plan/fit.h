@@ -15,10 +15,10 @@ namespace tessera {
 // Returns whether the search is to stop, with the best Cell so far.
 using StopsSearch = std::function<bool()>;
 
-// Searches micro-batches and recomputation, each unless the command line sets it. More micro-batches
-// need less memory and more time; so, with and without recomputation, this finds the fewest
-// micro-batches that fit, and returns the faster one of these two. If nothing fits, returns the step
-// as the command line has it, with the least memory that was found.
+// Searches micro-batches and recomputation, each unless the command line sets it. More
+// micro-batches need less memory and more time; so, with and without recomputation, this finds the
+// fewest micro-batches that fit, and returns the faster one of these two. If nothing fits, returns
+// the step as the command line has it, with the least memory that was found.
 absl::StatusOr<Cell> PlanFastestFit(const CellRequest& request, const ModelDefinition& model,
                                     const StopsSearch& stops);
 

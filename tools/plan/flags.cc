@@ -73,42 +73,42 @@ constexpr char kNotes[] =
     "Exit codes: 0; 2 if something could not be planned; 1 after another error.\n";
 
 const std::vector<FlagGroup>& PlanFlags() {
-  static const auto* const groups = new std::vector<FlagGroup>{
-      {"Plans",
-       {{"strategies", "ENTRY,..."},
-        {"strategy_seconds", "X"},
-        {"ranks", "N,..."},
-        {"cluster", "NAME"},
-        {"hosts", "NAME,..."},
-        {"backend", "NAME"},
-        {"fit", ""},
-        {"tokens", "N"},
-        {"json", "FILE"},
-        {"save", "FILE"},
-        {"trace", "FILE"}}},
-      {"Model",
-       {{"model", "NAME"},
-        {"preset", "NAME"},
-        {"config", "FILE"},
-        {"set", "FIELD=VALUE,..."},
-        {"batch", "N", {"batch_size"}},
-        {"sequence", "N", {"seq_len", "block_size"}},
-        {"optimizer", "NAME"},
-        {"clip_norm", "X", {"grad_clip"}}}},
-      {"Ranks",
-       {{"device", "NAME"},
-        {"threads", "N"},
-        {"micro_batches", "N"},
-        {"recompute", "WHAT"},
-        {"dtype", "NAME", {"precision"}},
-        {"kernels", "HOW"},
-        {"memory_limit", "SIZE"}}}};
+  static const auto* const groups =
+      new std::vector<FlagGroup>{{"Plans",
+                                  {{"strategies", "ENTRY,..."},
+                                   {"strategy_seconds", "X"},
+                                   {"ranks", "N,..."},
+                                   {"cluster", "NAME"},
+                                   {"hosts", "NAME,..."},
+                                   {"backend", "NAME"},
+                                   {"fit", ""},
+                                   {"tokens", "N"},
+                                   {"json", "FILE"},
+                                   {"save", "FILE"},
+                                   {"trace", "FILE"}}},
+                                 {"Model",
+                                  {{"model", "NAME"},
+                                   {"preset", "NAME"},
+                                   {"config", "FILE"},
+                                   {"set", "FIELD=VALUE,..."},
+                                   {"batch", "N", {"batch_size"}},
+                                   {"sequence", "N", {"seq_len", "block_size"}},
+                                   {"optimizer", "NAME"},
+                                   {"clip_norm", "X", {"grad_clip"}}}},
+                                 {"Ranks",
+                                  {{"device", "NAME"},
+                                   {"threads", "N"},
+                                   {"micro_batches", "N"},
+                                   {"recompute", "WHAT"},
+                                   {"dtype", "NAME", {"precision"}},
+                                   {"kernels", "HOW"},
+                                   {"memory_limit", "SIZE"}}}};
   return *groups;
 }
 
 // Returns whether the training tool lacks the flag, or has it with another meaning.
 bool IsPlanFlag(absl::string_view name) {
-  constexpr absl::string_view kOwn[] = {"model", "strategies", "ranks", "fit",
+  constexpr absl::string_view kOwn[] = {"model",  "strategies", "ranks", "fit",
                                         "tokens", "json",       "save",  "trace"};
   return absl::c_linear_search(kOwn, name);
 }
@@ -163,17 +163,16 @@ absl::StatusOr<std::vector<int>> RanksToPlan(const std::string& cluster) {
   return std::vector<int>{std::max(kDefaultRanks, described.ranks_per_host())};
 }
 
-// Returns what to plan, by strategy. `train` has the flags that all have.
-absl::StatusOr<std::vector<std::vector<CellRequest>>> Requests(const CommandLine& train) {
+// Returns what to plan. `train` has the flags that all have.
+absl::StatusOr<std::vector<CellRequest>> Requests(const CommandLine& train) {
   ASSIGN_OR_RETURN(const std::vector<StrategyEntry> entries,
                    ParseStrategies(absl::GetFlag(FLAGS_strategies)));
   ASSIGN_OR_RETURN(const std::vector<int> ranks, RanksToPlan(train.cluster));
-  std::vector<std::vector<CellRequest>> requests;
+  std::vector<CellRequest> requests;
   for (const StrategyEntry& entry : entries) {
-    std::vector<CellRequest>& row = requests.emplace_back();
     for (const int count : ranks) {
-      CellRequest& request = row.emplace_back(CellRequest{entry.label, train, count});
-      RETURN_IF_ERROR(SetStrategy(entry, &request.line));
+      requests.push_back({entry.label, train, count});
+      RETURN_IF_ERROR(SetStrategy(entry, &requests.back().line));
     }
   }
   return requests;
@@ -181,8 +180,7 @@ absl::StatusOr<std::vector<std::vector<CellRequest>>> Requests(const CommandLine
 
 // Checks what a command, --save and --trace need.
 absl::Status CheckRequests(const PlanCommandLine& line) {
-  size_t count = 0;
-  for (const auto& row : line.requests) count += row.size();
+  const size_t count = line.requests.size();
   if (line.command == PlanCommand::kDiff && count != 2) {
     return absl::InvalidArgumentError(absl::StrCat(
         "diff compares two Plans, and --strategies and --ranks name ", count,
@@ -236,7 +234,8 @@ std::string PlanHelp(const std::string& program) {
                     "numbers of ranks, of which none is started; without it, the devices of a host "
                     "of --cluster, or 2"};
   notes["model"].more = absl::StrCat(": ", absl::StrJoin(ModelNames(), " or "));
-  notes["trace"] = {"", {},
+  notes["trace"] = {"",
+                    {},
                     "write the predicted timeline of a step to this file, for ui.perfetto.dev; for "
                     "one strategy and one number of ranks"};
   for (const char* name : {"batch", "sequence", "clip_norm", "micro_batches"}) {

@@ -23,8 +23,7 @@ struct PlanCommandLine {
   bool version = false;
   PlanCommand command = PlanCommand::kTable;
   const ModelDefinition* model = nullptr;
-  // By strategy, and for each strategy by the number of ranks.
-  std::vector<std::vector<CellRequest>> requests;
+  std::vector<CellRequest> requests;  // by strategy, and for each by the number of ranks
   bool fit = false;
   double tokens = 0;  // of a training; 0: no days are shown
   // Files as the user wrote them, or "". `save` and `trace` are for one request.

@@ -26,8 +26,7 @@ std::string WithoutMicroBatch(absl::string_view path) {
 LayerNames::LayerNames(const Graph& graph) {
   for (const std::string& block : graph.blocks()) {
     const size_t dot = block.rfind('.');
-    std::string name =
-        dot == std::string::npos ? block : absl::StrCat(block.substr(0, dot), ".*");
+    std::string name = dot == std::string::npos ? block : absl::StrCat(block.substr(0, dot), ".*");
     ++count_of_[name];
     name_of_block_.emplace(block, std::move(name));
   }

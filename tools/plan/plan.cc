@@ -1,6 +1,7 @@
 #include "tools/plan/plan.h"
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,12 +16,15 @@
 #include "core/status/with_message.h"
 #include "core/text/counted.h"
 #include "core/text/text_stream.h"
+#include "core/train/measure/trace.h"
+#include "google/protobuf/text_format.h"
 #include "tools/compare/strategy_entry.h"
 #include "tools/plan/cell.h"
 #include "tools/plan/changes.h"
 #include "tools/plan/explanation.h"
 #include "tools/plan/figures.h"
 #include "tools/plan/fit.h"
+#include "tools/plan/plan_diff.h"
 #include "tools/plan/progress.h"
 #include "tools/plan/step_profile.h"
 #include "tools/plan/table.h"
@@ -39,11 +43,10 @@ bool IsStopped() { return CaughtSignal() != 0; }
 // planned.
 absl::Status CheckStrategies(const PlanCommandLine& line) {
   Ranks alone;
-  for (const auto& row : line.requests) {
-    const CommandLine& first = row.front().line;
-    if (first.strategy.empty()) continue;
+  for (const CellRequest& request : line.requests) {
+    if (request.line.strategy.empty()) continue;
     RETURN_IF_ERROR(
-        NamedStatus(row.front().label, CheckStrategyFlags(first.strategy, first, alone)));
+        NamedStatus(request.label, CheckStrategyFlags(request.line.strategy, request.line, alone)));
   }
   return absl::OkStatus();
 }
@@ -70,7 +73,8 @@ void PrintNotes(const std::vector<Figures>& all) {
   for (const Figures& each : all) {
     for (const std::string& note : each.notes) {
       const std::string of = absl::StrCat(each.label, " on ", Counted(each.ranks, "rank"));
-      const auto known = absl::c_find_if(notes, [&](const auto& pair) { return pair.first == note; });
+      const auto known =
+          absl::c_find_if(notes, [&](const auto& pair) { return pair.first == note; });
       if (known == notes.end()) {
         notes.emplace_back(note, of);
       } else {
@@ -108,32 +112,48 @@ absl::Status Show(const PlanCommandLine& line, const Cell& cell) {
   return absl::OkStatus();
 }
 
+// Writes the Plan and the trace of a planned step to the files that the command line names.
+absl::Status WriteFiles(const PlanCommandLine& line, const Cell& cell) {
+  if (!line.save.empty()) {
+    std::string text;
+    google::protobuf::TextFormat::PrintToString(cell.prepared.compiled.plan, &text);
+    RETURN_IF_ERROR(WriteOutputFile(UserPath(line.save), text));
+  }
+  if (line.trace.empty()) return absl::OkStatus();
+  return WriteOutputFile(UserPath(line.trace),
+                         PredictedTraceToJson(cell.step(), cell.Predict().times));
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line) {
   RETURN_IF_ERROR(CheckStrategies(line));
   RETURN_IF_ERROR(CheckOutputFiles(line));
   StopOnInterrupts();
-  std::vector<CellRequest> requests;
-  for (const auto& row : line.requests) requests.insert(requests.end(), row.begin(), row.end());
-  Progress progress(static_cast<int>(requests.size()));
+  Progress progress(static_cast<int>(line.requests.size()));
   std::vector<Figures> all;
   std::string cluster;
-  for (const CellRequest& request : requests) {
+  std::optional<Cell> before;
+  for (const CellRequest& request : line.requests) {
     if (IsStopped()) break;
-    const absl::StatusOr<Cell> cell = PlanRequest(line, request);
+    absl::StatusOr<Cell> cell = PlanRequest(line, request);
     all.push_back(cell.ok() ? FiguresOf(*cell) : FailedFigures(request, cell.status()));
     progress.Done(absl::StrCat(request.label, " on ", Counted(request.ranks, "rank")));
     if (!cell.ok()) continue;
     cluster = cell->configured->priced.cluster.name();
-    if (line.command == PlanCommand::kTable) continue;
-    if (all.size() > 1) PrintText("\n");
-    RETURN_IF_ERROR(Show(line, *cell));
+    RETURN_IF_ERROR(WriteFiles(line, *cell));
+    if (line.command == PlanCommand::kExplain || line.command == PlanCommand::kCosts) {
+      if (all.size() > 1) PrintText("\n");
+      RETURN_IF_ERROR(Show(line, *cell));
+    }
+    if (line.command != PlanCommand::kDiff) continue;
+    if (before.has_value()) PrintText(DiffText(*before, *cell));
+    before = *std::move(cell);
   }
   PrintNotes(all);
-  if (line.command == PlanCommand::kTable) {
-    PrintText(absl::StrCat(PlanTitle(line.model->name, cluster, all), "\n",
-                           FiguresTable(all, line.tokens)));
+  if (const std::string table = FiguresTable(all, line.tokens);
+      line.command == PlanCommand::kTable && !table.empty()) {
+    PrintText(absl::StrCat(PlanTitle(line.model->name, cluster, all), "\n", table));
   }
   const int code = ReportFaults(all);
   return IsStopped() ? 128 + CaughtSignal() : code;

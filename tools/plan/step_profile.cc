@@ -33,9 +33,8 @@ class Sums {
     return values_[found->second];
   }
   std::vector<Value> SortedBy(double (*seconds)(const Value&)) && {
-    std::stable_sort(
-        values_.begin(), values_.end(),
-        [seconds](const Value& a, const Value& b) { return seconds(a) > seconds(b); });
+    std::stable_sort(values_.begin(), values_.end(),
+                     [seconds](const Value& a, const Value& b) { return seconds(a) > seconds(b); });
     return std::move(values_);
   }
 
@@ -66,7 +65,8 @@ class Profiler {
     profile.step_seconds = StepSeconds(predicted_.times);
     profile.computing_seconds = overlap_.computation_seconds;
     const auto by_seconds = [](const WorkTime& work) { return work.seconds; };
-    profile.layers = std::move(layers_).SortedBy([](const LayerTime& each) { return each.seconds(); });
+    profile.layers =
+        std::move(layers_).SortedBy([](const LayerTime& each) { return each.seconds(); });
     profile.kinds = std::move(kinds_).SortedBy(by_seconds);
     profile.requests = std::move(requests_).SortedBy(by_seconds);
     profile.collectives = std::move(collectives_).SortedBy(by_seconds);
@@ -94,9 +94,9 @@ class Profiler {
       }
       for (const InstructionId wait : instruction.waits) {
         last = Later(last, wait, SpanOf(i).begin);
-        const bool delays = program_.Communicates(program_.instructions[wait]) &&
-                            (delayed_[wait] == kNone ||
-                             SpanOf(i).begin < SpanOf(delayed_[wait]).begin);
+        const bool delays =
+            program_.Communicates(program_.instructions[wait]) &&
+            (delayed_[wait] == kNone || SpanOf(i).begin < SpanOf(delayed_[wait]).begin);
         if (delays) delayed_[wait] = i;
       }
       cause_[i] = last;
@@ -121,10 +121,10 @@ class Profiler {
       layer.exposed += overlap_.exposed_seconds[i];
       return;
     }
-    double& part = instruction.recomputed                    ? layer.recomputation
-                   : instruction.phase == Phase::kForward    ? layer.forward
-                   : instruction.phase == Phase::kBackward   ? layer.backward
-                                                             : layer.update;
+    double& part = instruction.recomputed                  ? layer.recomputation
+                   : instruction.phase == Phase::kForward  ? layer.forward
+                   : instruction.phase == Phase::kBackward ? layer.backward
+                                                           : layer.update;
     part += SecondsOf(i);
   }
 
@@ -152,7 +152,8 @@ class Profiler {
   void AddCollective(InstructionId i) {
     const Instruction& instruction = program_.instructions[i];
     const std::string operation = program_.collectives[instruction.collective].ToString();
-    Add(i, operation, &kinds_[program_.OperationOf(instruction)]);
+    const std::string kind = program_.OperationOf(instruction);
+    Add(i, kind, &kinds_[kind]);
     Add(i, operation, &collectives_[operation]);
     const std::string pattern = names_.PatternOf(instruction.path);
     CollectiveWait& wait = waits_[absl::StrCat(pattern, " ", operation)];

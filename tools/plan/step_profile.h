@@ -53,10 +53,10 @@ struct StepProfile {
   double exposed_seconds = 0;
   // Each with the longest first.
   std::vector<LayerTime> layers;
-  std::vector<WorkTime> kinds;         // by operation
-  std::vector<WorkTime> requests;      // by kernel request and pattern of paths
-  std::vector<WorkTime> collectives;   // by request
-  std::vector<CollectiveWait> waits;   // by exposed time
+  std::vector<WorkTime> kinds;        // by operation
+  std::vector<WorkTime> requests;     // by kernel request and pattern of paths
+  std::vector<WorkTime> collectives;  // by request
+  std::vector<CollectiveWait> waits;  // by exposed time
 };
 
 StepProfile ProfileOf(const Cell& cell);

@@ -67,8 +67,8 @@ std::vector<std::string> Remarks(const Figures& figures) {
   }
   if (figures.least.has_value() && figures.least->bytes < figures.peak_bytes) {
     const auto& [bytes, micro_batches, recompute] = *figures.least;
-    remarks.push_back(absl::StrCat("needs ", FormatBytes(bytes), " ",
-                                   Settings(micro_batches, recompute)));
+    remarks.push_back(
+        absl::StrCat("needs ", FormatBytes(bytes), " ", Settings(micro_batches, recompute)));
   }
   return remarks;
 }
@@ -96,9 +96,9 @@ std::string PlanTitle(const std::string& model, const std::string& cluster,
                       absl::Span<const Figures> all) {
   const auto found = absl::c_find_if(all, [](const Figures& each) { return each.planned(); });
   if (found == all.end()) return "";
-  std::string title = absl::StrCat(
-      model, ": ", FormatCount(static_cast<double>(found->parameters)), " parameters, ",
-      Counted(found->batch, "sequence"), " of ", Counted(found->sequence, "token"), " a step");
+  std::string title = absl::StrCat(model, ": ", FormatCount(static_cast<double>(found->parameters)),
+                                   " parameters, ", Counted(found->batch, "sequence"), " of ",
+                                   Counted(found->sequence, "token"), " a step");
   std::string place = absl::StrCat("for ", cluster);
   if (found->limit_bytes > 0) {
     absl::StrAppend(&place, "; a rank may use ", FormatBytes(found->limit_bytes));
@@ -107,6 +107,7 @@ std::string PlanTitle(const std::string& model, const std::string& cluster,
 }
 
 std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
+  if (absl::c_none_of(all, [](const Figures& each) { return each.planned(); })) return "";
   std::vector<Row> rows = {TitlesOf(tokens)};
   for (const Figures& each : all) {
     if (each.planned()) rows.push_back(RowOf(each, tokens));

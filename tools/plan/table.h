@@ -24,7 +24,7 @@ std::string PlanTitle(const std::string& model, const std::string& cluster,
 //
 // `spare` is what a rank's memory has left, or lacks. Below a row are its micro-batches and
 // recomputation, if there are any, and the least memory that was found if it does not fit. `tokens`
-// are those of a training; 0: no days.
+// are those of a training; 0: no days. Returns "" if nothing was planned.
 std::string FiguresTable(absl::Span<const Figures> all, double tokens);
 
 }  // namespace tessera

@@ -238,6 +238,12 @@ std::string TraceToJson(const Program& program, const StepTimes& times) {
   return JoinTraces({TraceEvents(program, times, {.zero_ns = times.begin_ns})});
 }
 
+std::string PredictedTraceToJson(const Program& program,
+                                 const Table<InstructionId, TimeSpan>& times) {
+  const Table<InstructionId, InstructionTime> none;
+  return JoinTraces({PredictedTraceEvents(program, times, {0, 0, none}, TracedRank())});
+}
+
 double ShareOutsideKernels(const Program& program, const StepTimes& times) {
   const Overlap overlap = OverlapOf(program, ToTimeSpans(times.instructions, times.begin_ns));
   const double total = 1e-9 * static_cast<double>(times.end_ns - times.begin_ns);

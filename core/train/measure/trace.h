@@ -50,6 +50,10 @@ std::string PredictedTraceEvents(const Program& program,
                                  const Table<InstructionId, TimeSpan>& times,
                                  const StepTimes& measured, const TracedRank& rank);
 
+// Returns the trace of a step that no rank has run. Times count from the start of the step.
+std::string PredictedTraceToJson(const Program& program,
+                                 const Table<InstructionId, TimeSpan>& times);
+
 // Returns the share of the step in which nothing was computed, in [0, 1]: the rank waited for
 // communication, or did work that is not an instruction.
 double ShareOutsideKernels(const Program& program, const StepTimes& times);

@@ -258,9 +258,9 @@ MemoryBound BoundOf(const CommandLine& line, const RunConfig& config, const Clus
 MemoryBound MemoryOfRank(const CommandLine& line, const ConfiguredRun& configured) {
   if (configured.memory_bound.bytes > 0 || !line.cluster.empty()) return configured.memory_bound;
   const int64_t available = AvailableMemory() / configured.ranks.of_host;
-  return {available,
-          absl::StrCat(FormatBytes(available), " (", configured.ranks.of_host > 1 ? "a rank's share of " : "",
-                       "what this machine has available)")};
+  return {available, absl::StrCat(FormatBytes(available), " (",
+                                  configured.ranks.of_host > 1 ? "a rank's share of " : "",
+                                  "what this machine has available)")};
 }
 
 absl::StatusOr<std::string> EffectiveConfigText(const CommandLine& line,

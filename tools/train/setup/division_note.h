@@ -15,9 +15,8 @@
 
 namespace tessera {
 
-// Returns the division of the training step of a run; without one, that of no work, of which no rank
-// repeats any. `recorded` are the
-// Graphs that were compiled.
+// Returns the division of the training step of a run; without one, that of no work, of which no
+// rank repeats any. `recorded` are the Graphs that were compiled.
 WorkDivision DivisionOfStep(absl::Span<const Graph> recorded, const CompiledRun& run);
 
 // Returns why the ranks of a mesh divide the work of a step so badly that a quarter of them or more

@@ -315,8 +315,7 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const Configured
               /*measures=*/true, notes);
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
   WorkDivision division = DivisionOfStep(*planned.graphs, *compiled);
-  std::string badly =
-      DivisionNote(division, compiled->programs.front().mesh, configured.config);
+  std::string badly = DivisionNote(division, compiled->programs.front().mesh, configured.config);
   if (!badly.empty()) notes->push_back(std::move(badly));
   std::vector<Graph> dumped_graphs;
   if (line.dump.count("graph") > 0 && ranks.is_first()) {
