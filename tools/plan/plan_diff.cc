@@ -66,8 +66,8 @@ class Decisions {
   }
 
  private:
-  void Add(const std::string& subject, std::string text) {
-    if (text_of_.emplace(subject, std::move(text)).second) subjects_.push_back(subject);
+  void Add(const std::string& subject, const std::string& text) {
+    if (text_of_.emplace(subject, text).second) subjects_.push_back(subject);
   }
 
   void AddPart(const PlanPart& part) {
