@@ -21,7 +21,8 @@ ABSL_FLAG(
     std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp"}),
     "what to compare, separated by commas: a strategy's name with options, as in "
     "fsdp:reshard=no; the path of a plugin; or a Plan, the file FILE.textproto or the name of "
-    "one of docs/plans. LABEL=ENTRY names an entry in the table");
+    "one of docs/plans. An entry may also set batch, micro_batches and recompute of its run, as "
+    "in fsdp:batch=32. LABEL=ENTRY names an entry in the table");
 ABSL_FLAG(int64_t, rounds, 0,
           "in each round every strategy runs some of its steps, so that noise of the machine hits "
           "all equally; 0: 5, or as many as there are steps");
@@ -47,6 +48,8 @@ constexpr char kAbout[] =
     "  $program --preset=124m --batch=8 --sequence=256 --steps=10\n"
     "  $program --strategies=fsdp,fsdp:reshard=no,ddp:bucket=1MiB\n"
     "      the same strategy with other options\n"
+    "  $program --strategies=ddp,big=ddp:batch=32,lean=fsdp:recompute=block\n"
+    "      settings of a run; entries of another batch are compared by samples/s\n"
     "  $program --strategies=ddp,tensor_parallel,mine=my_plan.textproto --nproc=4\n"
     "      Plans beside a strategy\n"
     "  $program --model=mlp --json=mlp.json\n";
