@@ -31,7 +31,9 @@ StrategyFigures FiguresOf(const StrategyResult& result) {
     figures.exposed_seconds = cost.exposed_seconds();
   }
   for (const StepCost::Time& time : cost.times()) {
-    if (time.category() == "recomputation") figures.recomputation_seconds += time.seconds();
+    if (time.category() != "recomputation" || !(cost.computation_seconds() > 0)) continue;
+    figures.recomputation_seconds =
+        figures.computation_seconds * time.seconds() / cost.computation_seconds();
   }
   for (const StepCost::Collective& each : cost.collectives()) {
     figures.exposed.push_back({each.operation(), each.exposed_seconds()});

@@ -108,10 +108,9 @@ double CommunicationSeconds(const StepCost& cost) {
 // ran; null if there is none.
 const StrategyResult* BaseOf(const Comparison& comparison) {
   const int64_t common = CommonBatch(comparison);
-  const auto found =
-      absl::c_find_if(comparison.strategies, [common](const StrategyResult& result) {
-        return HasRun(result) && result.batch == common;
-      });
+  const auto found = absl::c_find_if(comparison.strategies, [common](const StrategyResult& result) {
+    return HasRun(result) && result.batch == common;
+  });
   return found == comparison.strategies.end() ? nullptr : &*found;
 }
 
@@ -250,8 +249,7 @@ std::string PredictionTable(const Comparison& comparison) {
   const auto add = [&rows](const std::string& label,
                            const std::function<std::string(const StrategyResult&)>& text) {
     rows.AddOne(label, [&text](const StrategyResult& each) -> std::string {
-      const bool has_times =
-          each.outcome == Outcome::kPriced && each.calibrated.step_seconds() > 0;
+      const bool has_times = each.outcome == Outcome::kPriced && each.calibrated.step_seconds() > 0;
       return has_times ? text(each) : kNoValue;
     });
   };
@@ -267,9 +265,8 @@ std::string PredictionTable(const Comparison& comparison) {
   add("tokens/s", [&comparison](const StrategyResult& each) {
     return Rate(each.batch * comparison.sequence, each.calibrated.step_seconds());
   });
-  add("samples/s", [](const StrategyResult& each) {
-    return Rate(each.batch, each.calibrated.step_seconds());
-  });
+  add("samples/s",
+      [](const StrategyResult& each) { return Rate(each.batch, each.calibrated.step_seconds()); });
   add_seconds("computation", [](const StepCost& cost) { return cost.computation_seconds(); });
   add_seconds("communication", CommunicationSeconds);
   add_seconds("  exposed", [](const StepCost& cost) { return cost.exposed_seconds(); });
@@ -290,7 +287,8 @@ std::string ComparisonTable(const Comparison& comparison) {
   if (const StrategyResult* const base = BaseOf(comparison)) AddLosses(*base, &rows);
   std::string table = rows.ToString();
   if (!comparison.cluster.empty()) {
-    absl::StrAppend(&table, Note(absl::StrCat("estimated times are those of ", comparison.cluster)));
+    absl::StrAppend(&table,
+                    Note(absl::StrCat("estimated times are those of ", comparison.cluster)));
   }
   if (comparison.on_loopback) {
     absl::StrAppend(

@@ -252,6 +252,15 @@ TEST(ComparisonTest, TheRecommendationIsOfMeasuredFigures) {
   EXPECT_EQ(RecommendationOf(comparison),
             "ddp is fastest here; fsdp takes 2.0 times as long (120 ms of gathers are exposed), "
             "but needs 512 KiB less");
+  // The predicted share of recomputation is one of the measured computation.
+  comparison.strategies[1].computation_seconds = {0.2};
+  StepCost::Time& time = *comparison.strategies[1].estimated.add_times();
+  time.set_category("recomputation");
+  time.set_seconds(0.02);
+  comparison.strategies[1].estimated.set_computation_seconds(0.05);
+  EXPECT_EQ(RecommendationOf(comparison),
+            "ddp is fastest here; fsdp takes 2.0 times as long (it recomputes activations for 80.0 "
+            "ms), but needs 512 KiB less");
   comparison.strategies[0].outcome = Outcome::kDiffers;
   EXPECT_EQ(RecommendationOf(comparison), "");
   const auto json = nlohmann::json::parse(ComparisonJson(comparison));

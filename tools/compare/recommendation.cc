@@ -23,7 +23,7 @@ using Figures = std::vector<const StrategyFigures*>;
 constexpr double kLeastShare = 0.01;
 // Steps that spread by more than this may hide a difference.
 constexpr double kMostEqual = 0.05;
-// The least share of the exposed communication for which an operation is named as the reason.
+// The least share of the difference in exposed communication for which a kind is named.
 constexpr double kMostOf = 0.6;
 // The least share of the additional time for which a second reason is named.
 constexpr double kLeastReason = 0.3;
@@ -31,11 +31,13 @@ constexpr double kLeastReason = 0.3;
 // "0.9 %", "3 %", "11 %".
 std::string Percent(double share) {
   const double percent = 100 * std::abs(share);
-  const std::string text = absl::StrFormat(percent < 9.95 ? "%.1f" : "%.0f", percent);
+  const std::string text = absl::StrFormat("%.*f", percent < 9.95 ? 1 : 0, percent);
   return absl::StrCat(absl::StripSuffix(text, ".0"), " %");
 }
 
-std::string Times(double factor) { return absl::StrFormat("%.*f times", factor < 9.95 ? 1 : 0, factor); }
+std::string Times(double factor) {
+  return absl::StrFormat("%.*f times", factor < 9.95 ? 1 : 0, factor);
+}
 
 // "a", "a and b", "a, b and c".
 std::string Joined(const std::vector<std::string>& words) {
@@ -70,26 +72,34 @@ std::string KindOf(const std::string& operation) {
   return "exchanges";
 }
 
-// Returns the kind of collectives that most of the exposed communication is; "" if there is none.
-std::string MainKind(const StrategyFigures& figures) {
-  std::map<std::string, double> seconds;
+// Adds the exposed communication of each kind, times `sign`.
+void AddByKind(const StrategyFigures& figures, double sign, std::map<std::string, double>* kinds) {
   double sum = 0;
+  for (const StrategyFigures::Exposed& each : figures.exposed) sum += each.seconds;
+  if (!(sum > 0)) return;
   for (const StrategyFigures::Exposed& each : figures.exposed) {
-    seconds[KindOf(each.operation)] += each.seconds;
-    sum += each.seconds;
+    (*kinds)[KindOf(each.operation)] += sign * figures.exposed_seconds * each.seconds / sum;
   }
-  for (const auto& [kind, of_kind] : seconds) {
-    if (of_kind > 0 && of_kind >= kMostOf * sum) return kind;
-  }
-  return "";
+}
+
+// Returns the kind of collectives of which one strategy exposes more than another one, if it
+// explains most of the difference; else "".
+std::string MainKind(const StrategyFigures& slow, const StrategyFigures& fast) {
+  std::map<std::string, double> kinds;
+  AddByKind(slow, 1, &kinds);
+  AddByKind(fast, -1, &kinds);
+  const auto most =
+      absl::c_max_element(kinds, [](const auto& a, const auto& b) { return a.second < b.second; });
+  const double more = slow.exposed_seconds - fast.exposed_seconds;
+  return most != kinds.end() && most->second >= kMostOf * more ? most->first : "";
 }
 
 std::string ExposedReason(const StrategyFigures& slow, const StrategyFigures& fast) {
-  const std::string kind = MainKind(slow);
+  const std::string kind = MainKind(slow, fast);
   if (fast.exposed_seconds >= 0.1 * slow.exposed_seconds) {
     const std::string more = FormatSeconds(slow.exposed_seconds - fast.exposed_seconds);
     return absl::StrCat(more, " more of communication is exposed",
-                        kind.empty() ? "" : absl::StrCat(", most of it ", kind));
+                        kind.empty() ? "" : absl::StrCat(", due to ", kind));
   }
   const std::string seconds = FormatSeconds(slow.exposed_seconds);
   if (kind.empty()) return absl::StrCat(seconds, " of communication is exposed");
@@ -129,8 +139,7 @@ bool NeedsLess(const StrategyFigures* a, const StrategyFigures* b) {
 // The sentence of a recommendation, from its clauses.
 class Sentence {
  public:
-  Sentence(absl::Span<const StrategyFigures> strategies, FiguresAre figures)
-      : figures_(figures) {
+  Sentence(absl::Span<const StrategyFigures> strategies, FiguresAre figures) : figures_(figures) {
     names_ranks_ = absl::c_any_of(strategies, [&](const StrategyFigures& each) {
       return each.ranks != strategies.front().ranks;
     });
@@ -162,7 +171,8 @@ class Sentence {
 
  private:
   std::string Name(const StrategyFigures& each) const {
-    return names_ranks_ ? absl::StrCat(each.label, " on ", Counted(each.ranks, "rank")) : each.label;
+    return names_ranks_ ? absl::StrCat(each.label, " on ", Counted(each.ranks, "rank"))
+                        : each.label;
   }
 
   std::string Names(const Figures& figures) const {
@@ -229,10 +239,9 @@ class Sentence {
     const StrategyFigures& most = **absl::c_max_element(equal, NeedsLess);
     const int64_t more = MoreBytes(least, most);
     if (more == 0) return &first;
-    clauses_.push_back(equal.size() == 2
-                           ? absl::StrCat(Name(least), " needs ", MemoryText(more))
-                           : absl::StrCat(Name(least), " needs ", MemoryText(more), " than ",
-                                          Name(most)));
+    clauses_.push_back(equal.size() == 2 ? absl::StrCat(Name(least), " needs ", MemoryText(more))
+                                         : absl::StrCat(Name(least), " needs ", MemoryText(more),
+                                                        " than ", Name(most)));
     return &least;
   }
 
@@ -265,7 +274,8 @@ class Sentence {
         factor < 2 ? absl::StrCat(" is ", Percent(factor - 1), " slower")
                    : absl::StrCat(" takes ", Times(factor), " as long"),
         reason.empty() ? "" : absl::StrCat(" (", reason, ")"),
-        more == 0 ? "" : absl::StrCat(more < 0 ? ", but needs " : " and needs ", MemoryText(more))));
+        more == 0 ? ""
+                  : absl::StrCat(more < 0 ? ", but needs " : " and needs ", MemoryText(more))));
   }
 
   // Adds the strategy with another batch that processes most samples.
@@ -280,14 +290,14 @@ class Sentence {
                                    fastest.spread_seconds / fastest.step_seconds);
     const bool is_equal = std::abs(factor - 1) <= std::max(kLeastShare, spread);
     const int64_t more = MoreBytes(best, fastest);
-    clauses_.push_back(absl::StrCat(
-        Name(best), ", another training with batch ", best.batch, ", processes ",
-        is_equal      ? "as many"
-        : factor >= 2 ? absl::StrCat(Times(factor), " as many")
-        : factor > 1  ? absl::StrCat(Percent(factor - 1), " more")
-                      : absl::StrCat(Percent(1 - factor), " fewer"),
-        " samples/s ", is_equal || factor >= 2 ? "as " : "than ", Name(fastest),
-        more == 0 ? "" : absl::StrCat(" and needs ", MemoryText(more))));
+    clauses_.push_back(
+        absl::StrCat(Name(best), ", another training with batch ", best.batch, ", processes ",
+                     is_equal      ? "as many"
+                     : factor >= 2 ? absl::StrCat(Times(factor), " as many")
+                     : factor > 1  ? absl::StrCat(Percent(factor - 1), " more")
+                                   : absl::StrCat(Percent(1 - factor), " fewer"),
+                     " samples/s ", is_equal || factor >= 2 ? "as " : "than ", Name(fastest),
+                     more == 0 ? "" : absl::StrCat(" and needs ", MemoryText(more))));
   }
 
   const FiguresAre figures_;

@@ -26,7 +26,7 @@ struct StrategyFigures {
   int ranks = 1;
   int64_t batch = 0;  // samples of a step; another batch is another training
   int64_t micro_batches = 1;
-  double step_seconds = 0;  // above 0 if it fits
+  double step_seconds = 0;           // above 0 if it fits
   double spread_seconds = 0;         // half the interquartile range of steps; 0 if predicted
   double computation_seconds = 0;    // of a step without its communication
   double recomputation_seconds = 0;  // part of computation_seconds; 0 if not known

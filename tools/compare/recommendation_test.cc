@@ -58,7 +58,18 @@ TEST(RecommendationTest, ReductionsMakeItSlower) {
   ddp.exposed = {{"all-reduce", 0.05}};
   EXPECT_EQ(Measured({ddp, Strategy("fsdp", 0.2, 0.01, 2 * kGiB)}),
             "fsdp is fastest here; ddp is 19 % slower (40.0 ms more of communication is exposed, "
-            "most of it reductions) and needs 4.00 GiB more");
+            "due to reductions) and needs 4.00 GiB more");
+}
+
+// Both expose reductions; only the gathers are more.
+TEST(RecommendationTest, TheKindIsThatOfTheDifference) {
+  StrategyFigures ddp = Strategy("ddp", 0.05, 0.139, 6 * kGiB);
+  ddp.exposed = {{"all-reduce", 0.134}};
+  StrategyFigures fsdp = Strategy("fsdp", 0.03, 0.206, 6 * kGiB);
+  fsdp.exposed = {{"all-gather", 0.09}, {"reduce-scatter", 0.1}};
+  EXPECT_EQ(Measured({ddp, fsdp}),
+            "ddp is fastest here; fsdp is 25 % slower (67.0 ms more of communication is exposed, "
+            "due to gathers)");
 }
 
 TEST(RecommendationTest, ExposedCommunicationMayBeOfManyKinds) {
@@ -127,14 +138,15 @@ TEST(RecommendationTest, WithinTheSpreadTheyAreEqual) {
 TEST(RecommendationTest, ALargeSpreadMayHideADifference) {
   StrategyFigures fsdp = Fsdp();
   fsdp.spread_seconds = 0.03;
-  EXPECT_EQ(Measured({Ddp(), fsdp}),
-            "it does not show which of ddp and fsdp is fastest here (they differ by 11 %, and steps "
-            "spread by 14 %); fsdp needs 4.00 GiB less");
+  EXPECT_EQ(
+      Measured({Ddp(), fsdp}),
+      "it does not show which of ddp and fsdp is fastest here (they differ by 11 %, and steps "
+      "spread by 14 %); fsdp needs 4.00 GiB less");
 }
 
 TEST(RecommendationTest, SeveralMayBeEqual) {
-  EXPECT_EQ(Measured({Ddp(), Strategy("a", 0.2005, 0, 5 * kGiB),
-                      Strategy("b", 0.2001, 0, 4 * kGiB), Fsdp()}),
+  EXPECT_EQ(Measured({Ddp(), Strategy("a", 0.2005, 0, 5 * kGiB), Strategy("b", 0.2001, 0, 4 * kGiB),
+                      Fsdp()}),
             "ddp, a and b are equally fast here (they differ by up to 0.2 %, and steps spread by "
             "0.5 %); b needs 2.00 GiB less than ddp; fsdp is 11 % slower (22.0 ms of gathers are "
             "exposed), but needs 2.00 GiB less");
@@ -148,8 +160,9 @@ TEST(RecommendationTest, OfManySlowerOnesTheNextAndTheLeanestAreNamed) {
 }
 
 TEST(RecommendationTest, ThoseThatDoNotFitAreNamed) {
-  EXPECT_EQ(Measured({TooLarge("ddp", 6 * kGiB), Fsdp()}), "only fsdp fits; ddp (6.00 GiB) does "
-                                                           "not fit");
+  EXPECT_EQ(Measured({TooLarge("ddp", 6 * kGiB), Fsdp()}),
+            "only fsdp fits; ddp (6.00 GiB) does "
+            "not fit");
   EXPECT_EQ(Measured({TooLarge("a", 0), TooLarge("b", 8 * kGiB), Ddp(), Fsdp()}),
             "ddp is fastest here; fsdp is 11 % slower (22.0 ms of gathers are exposed), but needs "
             "4.00 GiB less; a and b (8.00 GiB) do not fit");

@@ -35,7 +35,8 @@ TEST(StrategyTableTest, NoLineHasMoreThan80Columns) {
     for (const std::string label :
          {"ddp", "fsdp:reshard=no:prefetch=2:", "/a_path_without_any_colon_in_its_very_long_name",
           "fsdp:recompute=blocks.*.mlp.gelu:micro_batches=16:batch=1024:shard=gradients"}) {
-      for (const std::string remark : {"", "batch 1024: another training, does not fit: 44.9 MiB"}) {
+      for (const std::string remark :
+           {"", "batch 1024: another training, does not fit: 44.9 MiB"}) {
         const std::string table = Table(strategies, label, remark);
         for (const auto line : absl::StrSplit(table, '\n')) {
           EXPECT_LE(line.size(), 80u) << table;
