@@ -125,12 +125,12 @@ absl::Status PrintAndWrite(const CompareCommandLine& line, const Comparison& com
   if (any_ran) {
     PrintText(absl::StrCat(
         "\n", line.steps > 0 ? ComparisonTable(comparison) : PredictionTable(comparison)));
-    const std::string recommendation = RecommendationOf(comparison);
-    if (!recommendation.empty()) {
-      PrintText(absl::StrCat("\n", absl::StrJoin(Wrap(recommendation, kTableWidth), "\n"), "\n"));
-    }
-    std::fflush(Output());
   }
+  const std::string recommendation = RecommendationOf(comparison);
+  if (!recommendation.empty()) {
+    PrintText(absl::StrCat("\n", absl::StrJoin(Wrap(recommendation, kTableWidth), "\n"), "\n"));
+  }
+  std::fflush(Output());
   return UseJsonFile(line, ranks, [&](const std::string& path) {
     return WriteOutputFile(path, ComparisonJson(comparison));
   });
