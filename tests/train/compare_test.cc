@@ -1,6 +1,7 @@
 // Checks the tool that compares strategies, on a small model.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -75,8 +76,15 @@ TEST(Compare, DdpAndFsdpOnTwoProcessesByDefault) {
   EXPECT_THAT(result.out, HasSubstr("round 2/2 | fsdp | "));
   EXPECT_THAT(result.out, HasSubstr("exposed communication"));
   EXPECT_THAT(result.out, HasSubstr("loss of step 5"));
+  EXPECT_THAT(result.out, Not(HasSubstr("[0] ")));
   const Json json = Json::parse(ReadFile(file));
   EXPECT_EQ(json["tokens"], 64);
+  const std::string recommendation = json["recommendation"];
+  EXPECT_THAT(recommendation, HasSubstr(" here"));
+  // The output breaks it into lines.
+  std::string words = result.out;
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  EXPECT_THAT(words, HasSubstr(recommendation));
   EXPECT_TRUE(json["alternated"]);
   ASSERT_EQ(json["strategies"].size(), 2u);
   EXPECT_EQ(json["strategies"][0]["name"], "ddp");
@@ -114,6 +122,40 @@ TEST(Compare, PlansAndOptionsOnThreads) {
     ExpectEstimateHolds(strategy);
     EXPECT_NEAR(strategy["measured"]["last_loss"].get<double>(), loss, 1e-4 * loss);
   }
+}
+
+TEST(Compare, EntriesMaySetTheBatchMicroBatchesAndRecomputation) {
+  const std::string file = NewFolder() + "/comparison.json";
+  const Result result = Compare(TinyComparison(
+      {"--backend=fake", "--json=" + file,
+       "--strategies=big=ddp:batch=8,ddp,lean=fsdp:recompute=block:micro_batches=2:prefetch=2,"
+       "data_parallel:micro_batches=2"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("gpt: 3.06K parameters, 4 sequences of 16 tokens a step"));
+  EXPECT_THAT(result.out, HasSubstr("note: big alone has a batch of 8: there is no other to "));
+  EXPECT_THAT(result.out, HasSubstr("batch 8:\n"));
+  const Json json = Json::parse(ReadFile(file));
+  EXPECT_EQ(json["batch"], 4);
+  EXPECT_THAT(json["recommendation"].get<std::string>(),
+              HasSubstr("big, another training with batch 8, processes "));
+  const double loss = LossOfOneProcess();
+  const std::vector<int> batches = {8, 4, 4, 4}, micro_batches = {1, 1, 2, 2};
+  for (int i = 0; i < 4; ++i) {
+    const Json& each = json["strategies"][i];
+    EXPECT_EQ(each["batch"], batches[i]);
+    EXPECT_EQ(each["micro_batches"], micro_batches[i]);
+    ExpectEstimateHolds(each);
+    const Json& measured = each["measured"];
+    EXPECT_NEAR(measured["samples_per_second"].get<double>(),
+                batches[i] / measured["step_seconds"].get<double>(), 1e-6);
+    if (i == 0) continue;
+    EXPECT_NEAR(measured["last_loss"].get<double>(), loss, 1e-4 * loss);
+  }
+  // Each trains as it would alone with its settings.
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--steps=5", "--batch=8", "--out=" + folder})).code, 0);
+  const double of_big = Metrics(folder).back()["loss"];
+  EXPECT_NEAR(json["strategies"][0]["measured"]["last_loss"].get<double>(), of_big, 1e-4 * of_big);
 }
 
 TEST(Compare, WithoutStepsOnlyPricesAreMeasured) {
@@ -213,7 +255,14 @@ TEST(Compare, BadFlagsAreOneLine) {
            {{"--strategies=ddb"}, "ddb: there is no strategy 'ddb'; did you mean 'ddp'?"},
            {{"--strategies=ddp:bucket_mb=1"}, "has no option 'bucket_mb'"},
            {{"--strategies=nowhere/plan.textproto"}, "cannot read the Plan"},
-           {{"--strategies=tensor_parallel:x=1"}, "is a Plan, which has no options"},
+           {{"--strategies=tensor_parallel:x=1"}, "is a Plan, which has no option 'x'"},
+           {{"--strategies=ddp:batch=8:batch=16"}, "sets batch twice"},
+           {{"--strategies=ddp,ddp:batch=0"}, "ddp:batch=0: batch is 0: it must be "},
+           {{"--strategies=ddp:batch=x"},
+            "ddp:batch=x: --strategies: batch: 'x' is not a whole number"},
+           {{"--strategies=ddp:micro_batches=3"}, "micro_batches is 3"},
+           {{"--strategies=/no/such.so:batch=8"},
+            "such.so:batch=8: there is no strategy plugin /no/such.so"},
            {{"--steps=-1"}, "--steps is -1: it must be 0 or more"},
            {{"--rounds=5"}, "--rounds is 5: it must be from 0 to 4, the number of --steps"},
            {{"--layers=3"}, "--set=model.layers=VALUE"},
@@ -248,11 +297,31 @@ TEST(Compare, StrategiesThatFailAreColumns) {
   EXPECT_EQ(json["strategies"][2]["outcome"], "ran");
 }
 
+// An entry that does not fit the model or the ranks is one line, and the others go on.
+TEST(Compare, EntriesThatDoNotFitTheModelAreNamed) {
+  struct Entry {
+    std::string model, entry, message;
+  };
+  for (const Entry& each :
+       std::vector<Entry>{{"mlp", "tensor_parallel", "error: tensor_parallel failed: "},
+                          {"gpt", "lean=fsdp:recompute=no_such_scope",
+                           "error: lean failed: strategy fsdp: its Plan "}}) {
+    const Result result =
+        Compare({"--model=" + each.model, "--backend=fake", "--steps=2", "--batch=2",
+                 "--sequence=16", "--data=" + TextFile(), "--strategies=ddp," + each.entry});
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_EQ(result.err.find(each.message), 0u) << result.err;
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("step time, median"));
+  }
+}
+
 TEST(Compare, StrategiesThatDoNotFitAreNamed) {
   const Result result = Compare(TinyComparison({"--backend=fake", "--memory_limit=1KiB"}));
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error: ddp does not fit: memory_limit is 1KiB"));
   EXPECT_THAT(result.err, HasSubstr("error: fsdp does not fit: memory_limit is 1KiB"));
+  EXPECT_THAT(result.out, HasSubstr("\nnone of ddp and fsdp fits; fsdp needs the least, "));
 }
 
 // FSDP needs less memory than DDP: a limit between the two excludes one of them.
@@ -268,7 +337,8 @@ TEST(Compare, OneThatDoesNotFitIsAColumn) {
   const Result result = Compare(TinyComparison(limited));
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error: ddp does not fit: memory_limit is "));
-  EXPECT_THAT(result.out, HasSubstr("   does not fit: "));
+  EXPECT_THAT(result.out, HasSubstr("   does not fit:"));
+  EXPECT_THAT(result.out, HasSubstr("\nonly fsdp fits; ddp ("));
   EXPECT_THAT(result.out, HasSubstr("step time, median"));
   const Json one = Json::parse(ReadFile(file));
   EXPECT_EQ(one["strategies"][0]["outcome"], "does not fit");

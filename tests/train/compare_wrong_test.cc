@@ -57,6 +57,18 @@ TEST(CompareWrong, OneSmallParameterIsNotReduced) {
   ExpectDifferent(CompareWrong("drop_one"), "in step 1 the gradient of ln_f.bias differs between");
 }
 
+// Strategies are only compared with those of the same batch.
+TEST(CompareWrong, AnotherBatchIsNotCompared) {
+  const std::string wrong =
+      std::filesystem::absolute("strategies/conformance/testing/wrong_training.so").string() +
+      ":fault=maximum:batch=16";
+  const Result alone = CompareWrong("none", {"--strategies=ddp,wrong=" + wrong});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("note: wrong alone has a batch of 16"));
+  ExpectDifferent(CompareWrong("none", {"--strategies=ddp,right=ddp:batch=16,wrong=" + wrong}),
+                  "wrong trains differently from right: in step 1 the ");
+}
+
 // Only the losses and norms of the timed steps show it.
 TEST(CompareWrong, ScaledInOneStepOnly) {
   const Result result = CompareWrong("one_step");

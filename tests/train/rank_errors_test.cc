@@ -169,7 +169,7 @@ TEST(RankErrorsTest, FlagsThatDoNotFitEachOther) {
 
 // Regression: every rank found and printed these errors.
 TEST(RankErrorsTest, ErrorsBeforeRanksAreConnectedAreOneLine) {
-  ExpectPlanError(PlanFile(), {"--backend=smh"}, "[0] error: there is no backend 'smh': ");
+  ExpectPlanError(PlanFile(), {"--backend=smh"}, "error: there is no backend 'smh': ");
   ExpectPlanError(PlanFile(), {"--hosts=a,b", "--backend=shm"},
                   "error: the ranks are on several hosts, and the backend shm is for one host");
   ExpectPlanError(PlanFile(), {"--backend=tcp", "--interface=none0"},

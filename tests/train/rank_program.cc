@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,6 +88,18 @@ int CountOf(const std::string& part, const std::string& text) {
   int count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
+}
+
+int ErrorsOfRanks(const std::string& err) {
+  std::istringstream lines(err);
+  int errors = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" failed first, ") != std::string::npos) break;
+    // Lines of rank 0 have no number before them.
+    const size_t number = line[0] == '[' ? line.find("] ") + 2 : 0;
+    if (line.compare(number, 7, "error: ") == 0) ++errors;
+  }
+  return errors;
 }
 
 void ExpectOneError(const Result& result, const std::string& part) {

@@ -38,6 +38,10 @@ std::vector<double> Field(const std::string& folder, const std::string& name);
 void ExpectSameMetrics(const std::string& folder, const std::string& expected);
 
 int CountOf(const std::string& part, const std::string& text);
+
+// Returns how many errors the ranks of a job have written to standard error. The launcher's report
+// at the end, which may repeat one, does not count.
+int ErrorsOfRanks(const std::string& err);
 // Expects that the job has failed with one line, which contains `part`.
 void ExpectOneError(const Result& result, const std::string& part);
 

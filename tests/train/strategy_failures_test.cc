@@ -76,8 +76,8 @@ TEST(StrategyFailuresTest, AFullDiskEndsAllRanksAndLeavesTheLastCheckpoint) {
   const Result result = Shell("unshare -rm sh " + folder + ".sh");
   EXPECT_EQ(result.code, 0) << result.err << result.out;
   EXPECT_THAT(result.out, HasSubstr("exit 1\n"));
-  EXPECT_EQ(CountOf("] error: ", result.err), 1) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("] error: cannot save step "), HasSubstr(": rank "),
+  EXPECT_EQ(ErrorsOfRanks(result.err), 1) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("error: cannot save step "), HasSubstr(": rank "),
                                 HasSubstr("No space left on device")));
   EXPECT_THAT(result.err, HasSubstr("eval_loss ")) << "from the last checkpoint";
 }

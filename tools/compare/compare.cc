@@ -1,6 +1,7 @@
 #include "tools/compare/compare.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -23,8 +24,11 @@
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/compare/comparison.h"
 #include "tools/compare/comparison_json.h"
+#include "tools/compare/comparison_table.h"
 #include "tools/compare/preparation.h"
+#include "tools/compare/recommendation.h"
 #include "tools/compare/rounds.h"
+#include "tools/compare/strategy_table.h"
 #include "tools/train/rank/interrupt.h"
 #include "tools/train/rank/standard_output.h"
 #include "tools/train/rank/stop_request.h"
@@ -58,9 +62,18 @@ absl::Status CompareFlagsOfRanks(const CompareCommandLine& line, Ranks& ranks) {
                       "start all ranks with the same flags");
 }
 
-// Returns the comparison before anything has run. `run` is that of the first strategy.
-absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const ConfiguredRun& run,
+// Returns the run of the first strategy with the batch that most have.
+const ConfiguredRun& FirstRunOfCommonBatch(const Strategies& strategies) {
+  std::vector<int64_t> batches;
+  for (const auto& each : strategies) batches.push_back(each->batch());
+  const auto first = absl::c_find(batches, MostFrequentBatch(batches));
+  return strategies[first - batches.begin()]->configured();
+}
+
+// Returns the comparison before anything has run.
+absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Strategies& strategies,
                                     const Job& job) {
+  const ConfiguredRun& run = FirstRunOfCommonBatch(strategies);
   const RunConfig& config = run.config;
   ASSIGN_OR_RETURN(const Graph evaluate, RecordEvaluate(*run.model, config));
   Comparison comparison;
@@ -73,7 +86,7 @@ absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Config
   comparison.processor = run.backend->processor().name;
   comparison.threads = run.backend->processor().threads;
   comparison.cluster = run.priced.cluster.name();
-  comparison.tokens = config.batch() * config.sequence();
+  comparison.sequence = config.sequence();
   comparison.on_loopback = job.emulates_hosts();
   return comparison;
 }
@@ -98,13 +111,14 @@ absl::Status UseJsonFile(const CompareCommandLine& line, Ranks& ranks,
       .status();
 }
 
-// Prints the table, and writes the file.
+// Prints the table and the recommendation, and writes the file.
 absl::Status PrintAndWrite(const CompareCommandLine& line, const Comparison& comparison, int signal,
                            Ranks& ranks) {
   const bool any_ran = comparison.rounds > 0;
   if (signal != 0) {
+    const int rounds = comparison.rounds;
     PrintLine(any_ran ? absl::StrCat("stopped: the table is of the first ",
-                                     Counted(comparison.rounds, "round"))
+                                     rounds == 1 ? "round" : absl::StrCat(rounds, " rounds"))
                       : "stopped before a round has ended");
     if (!any_ran) return absl::OkStatus();
   }
@@ -112,6 +126,11 @@ absl::Status PrintAndWrite(const CompareCommandLine& line, const Comparison& com
     PrintText(absl::StrCat(
         "\n", line.steps > 0 ? ComparisonTable(comparison) : PredictionTable(comparison)));
   }
+  const std::string recommendation = RecommendationOf(comparison);
+  if (!recommendation.empty()) {
+    PrintText(absl::StrCat("\n", absl::StrJoin(Wrap(recommendation, kTableWidth), "\n"), "\n"));
+  }
+  std::fflush(Output());
   return UseJsonFile(line, ranks, [&](const std::string& path) {
     return WriteOutputFile(path, ComparisonJson(comparison));
   });
@@ -164,7 +183,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfRanks(job.backend(), job.hosts()));
   run_ranks.on_loopback = job.emulates_hosts();
   ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, run_ranks));
-  ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies.front()->configured(), job));
+  ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies, job));
   PrintLine(Title(comparison));
   RETURN_IF_ERROR(CompileAll(strategies, run_ranks));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);

@@ -10,7 +10,7 @@
 #include "core/tensor/collective.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
-#include "tools/compare/strategy_entry.h"
+#include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/setup/memory_checks.h"
 #include "tools/train/setup/prepare.h"
 
@@ -41,6 +41,14 @@ void RemoveUncalled(StepCost* cost) {
   *cost = called;
 }
 
+// Returns the number of micro-batches of a training step.
+int64_t MicroBatchesOf(const Plan& plan) {
+  for (const PlanPart& part : plan.stages(0).parts()) {
+    if (part.graph() == kTrain) return std::max<int64_t>(1, part.micro_batches());
+  }
+  return 1;
+}
+
 // Returns whether the ranks can go on after an error: all of them have it.
 bool CanGoOn(const absl::Status& error, const Ranks& ranks) {
   return ranks.size() == 1 || IsAgreed(error);
@@ -55,6 +63,7 @@ ComparedStrategy::ComparedStrategy(std::string label, CommandLine line, Configur
       notes_(std::move(notes)),
       keeper_(configured_) {
   result_.label = std::move(label);
+  result_.batch = configured_.config.batch();
 }
 
 void ComparedStrategy::Exclude(Outcome outcome, const std::string& remark,
@@ -82,6 +91,7 @@ absl::Status ComparedStrategy::CompileRun() {
   arena_bytes_ = prepared.compiled.arena_bytes();
   state_bytes_ = prepared.compiled.state_bytes;
   lowered_ = LowersPrecision(prepared.compiled.plan);
+  result_.micro_batches = MicroBatchesOf(prepared.compiled.plan);
   result_.estimated = prepared.estimated;
   RETURN_IF_ERROR(CheckMemoryLimit(line_, configured_, prepared.compiled));
   ASSIGN_OR_RETURN(check_, TrainingCheck::Compile(line_, &configured_, prepared));
@@ -204,10 +214,7 @@ StepCost ComparedStrategy::CostByPrices(const MeasuredPrices& prices) const {
 void ComparedStrategy::Calibrate(StrategyResult* result) const {
   if (configured_.priced.site.size() == 0) return;
   result->calibrated = CostByPrices(PricesOfOthers(rounds_.size()));
-  size_t before = 0;
   for (size_t round = 0; round < rounds_.size(); ++round) {
-    result->round_steps.push_back(static_cast<int64_t>(rounds_[round].steps - before));
-    before = rounds_[round].steps;
     const bool trained = !result_.step_seconds.empty();
     result->calibrated_rounds.push_back(
         CostByPrices(trained ? PricesOfOthers(round) : rounds_[round].prices).step_seconds());

@@ -34,6 +34,7 @@ class ComparedStrategy {
                    std::vector<std::string> notes);
 
   const std::string& label() const { return result_.label; }
+  int64_t batch() const { return result_.batch; }
   const ConfiguredRun& configured() const { return configured_; }
   // The notes so far on the run.
   const std::vector<std::string>& notes() const { return notes_; }

@@ -1,4 +1,4 @@
-// Measurements of strategies on one model, and their table.
+// Measurements of strategies on one model.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_COMPARE_COMPARISON_H_
@@ -25,6 +25,8 @@ enum class Outcome {
 // A strategy's steps on the slowest rank.
 struct StrategyResult {
   std::string label;
+  int64_t batch = 0;          // sequences of a step
+  int64_t micro_batches = 1;  // of a step
   Outcome outcome = Outcome::kNotRun;
   std::string remark;                // for its column: "does not fit: 44.9 MiB"; "" if it ran
   std::string fault;                 // one sentence without its end; "" if it ran
@@ -37,10 +39,8 @@ struct StrategyResult {
   // By the prices of kernels and collectives that all rounds have measured.
   StepCost calibrated;
   // By round: the predicted seconds of a step by the prices of the other rounds (of this one, if
-  // there is no other), and the number of timed steps. If there are none, the predicted seconds are
-  // those by the round's own prices.
+  // there is no other). If no steps are timed, they are those by the round's own prices.
   std::vector<double> calibrated_rounds;
-  std::vector<int64_t> round_steps;
   // The memory that a rank has allocated, and the collectives of the rank that has the most.
   StepCost counted;
   // An error if the counted collectives differ from the estimated ones.
@@ -55,7 +55,7 @@ struct Comparison {
   std::string cluster;    // that estimates are for
   // All ranks ran on one host, and estimates are those of ranks on several: --hosts.
   bool on_loopback = false;
-  int64_t tokens = 0;  // of a step
+  int64_t sequence = 0;  // tokens of a sequence
   int rounds = 0;
   bool alternated = true;  // else the strategies ran one after the other
   std::vector<StrategyResult> strategies;
@@ -64,16 +64,20 @@ struct Comparison {
 // Returns a quantile of `values`, which must not be empty: 0.5 is the median.
 double Quantile(std::vector<double> values, double q);
 
+// Returns half the range from the first to the third quartile.
+double HalfInterquartileRange(const std::vector<double>& values);
+
 // Returns the time of a step that communication adds to computation: the difference of the medians,
 // and no less than 0.
 double ExposedSeconds(const StrategyResult& result);
 
-// Returns a table with two columns for each strategy, estimated and measured. Of a strategy that
-// trains differently or has failed, it has no times: they are not those of the same work.
-std::string ComparisonTable(const Comparison& comparison);
+// Returns the batch that most strategies have, the first of several. A strategy with another batch
+// does another training: only its samples per second can be compared.
+int64_t CommonBatch(const Comparison& comparison);
 
-// Returns the table of strategies whose prices were measured: the step times that they predict.
-std::string PredictionTable(const Comparison& comparison);
+// Returns the sentence that says which strategy to choose, and why (recommendation.h); "" if there
+// is no choice.
+std::string RecommendationOf(const Comparison& comparison);
 
 }  // namespace tessera
 

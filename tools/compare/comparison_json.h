@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-// Returns one JSON object, whose times are in seconds and sizes in bytes.
+// Returns one JSON object, whose times are in seconds and sizes in bytes. json.md documents every
+// field.
 std::string ComparisonJson(const Comparison& comparison);
 
 }  // namespace tessera

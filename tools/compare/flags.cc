@@ -10,7 +10,6 @@
 #include "absl/strings/str_replace.h"
 #include "collectives/rendezvous/environment.h"
 #include "core/status/status_macros.h"
-#include "core/text/nearest_name.h"
 #include "models/models.h"
 #include "tools/command_line/command_line.h"
 #include "tools/train/flags/flag_fields.h"
@@ -21,7 +20,8 @@ ABSL_FLAG(
     std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp"}),
     "what to compare, separated by commas: a strategy's name with options, as in "
     "fsdp:reshard=no; the path of a plugin; or a Plan, the file FILE.textproto or the name of "
-    "one of docs/plans. LABEL=ENTRY names an entry in the table");
+    "one of docs/plans. An entry may also set batch, micro_batches and recompute of its run, as "
+    "in fsdp:batch=32. LABEL=ENTRY names an entry in the table");
 ABSL_FLAG(int64_t, rounds, 0,
           "in each round every strategy runs some of its steps, so that noise of the machine hits "
           "all equally; 0: 5, or as many as there are steps");
@@ -47,6 +47,8 @@ constexpr char kAbout[] =
     "  $program --preset=124m --batch=8 --sequence=256 --steps=10\n"
     "  $program --strategies=fsdp,fsdp:reshard=no,ddp:bucket=1MiB\n"
     "      the same strategy with other options\n"
+    "  $program --strategies=ddp,big=ddp:batch=32,lean=fsdp:recompute=block\n"
+    "      settings of a run; entries of another batch are compared by samples/s\n"
     "  $program --strategies=ddp,tensor_parallel,mine=my_plan.textproto --nproc=4\n"
     "      Plans beside a strategy\n"
     "  $program --model=mlp --json=mlp.json\n";
@@ -110,22 +112,6 @@ const std::vector<FlagGroup>& CompareFlags() {
 bool IsCompareFlag(absl::string_view name) {
   return name == "model" || name == "strategies" || name == "steps" || name == "rounds" ||
          name == "one_at_a_time" || name == "json";
-}
-
-std::vector<std::string> ModelNames() {
-  std::vector<std::string> names;
-  for (const ModelDefinition* model : AllModels()) names.push_back(model->name);
-  return names;
-}
-
-absl::StatusOr<const ModelDefinition*> FindModel(const std::string& name) {
-  for (const ModelDefinition* model : AllModels()) {
-    if (model->name == name) return model;
-  }
-  const std::vector<std::string> names = ModelNames();
-  return absl::InvalidArgumentError(absl::StrCat("--model: there is no model '", name, "': it is ",
-                                                 absl::StrJoin(names, " or "),
-                                                 DidYouMean(name, names)));
 }
 
 const GivenFlag* Find(const std::vector<GivenFlag>& given, absl::string_view name) {

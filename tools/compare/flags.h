@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "core/model/model.h"
-#include "tools/compare/strategy_entry.h"
 #include "tools/launch/flags.h"
+#include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/flags/flags.h"
 
 namespace tessera {

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/posix/available_memory.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
-#include "tools/compare/same_training.h"
-#include "tools/compare/strategy_entry.h"
+#include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/rank/standard_output.h"
 #include "tools/train/setup/strategy_session.h"
 
@@ -62,11 +63,48 @@ absl::Status CheckFit(ComparedStrategy& strategy, const RunRanks& ranks) {
   return absl::OkStatus();
 }
 
+// Estimates the time that the rest of several strategies takes.
+class TimeLeft {
+ public:
+  explicit TimeLeft(size_t strategies) : left_(static_cast<double>(strategies)) {}
+
+  // Call after each strategy. Returns "; about 24.0 s left", or "" if that is short.
+  std::string AfterOne() {
+    constexpr double kLong = 10;
+    ++done_;
+    --left_;
+    const double seconds = SecondsSince(begin_) / done_ * left_;
+    return seconds < kLong ? "" : absl::StrCat("; about ", FormatSeconds(seconds), " left");
+  }
+
+ private:
+  const Clock::time_point begin_ = Clock::now();
+  double done_ = 0, left_;
+};
+
+// Strategies with the same batch, and their trainings: only these must be the same.
+struct Group {
+  std::vector<ComparedStrategy*> strategies;
+  std::vector<CheckedTraining> trainings;
+};
+
 // "5.54, 5.52, 5.5".
 std::string LossesOf(const CheckedTraining& training) {
   return absl::StrJoin(training.steps, ", ", [](std::string* out, const CheckedStep& step) {
     absl::StrAppendFormat(out, "%.4f", step.loss.value);
   });
+}
+
+// Collective. Returns the names of the options of an entry's strategy, if they have to be known.
+absl::StatusOr<std::vector<std::string>> OptionNamesOnRanks(const StrategyEntry& entry,
+                                                            Ranks& ranks) {
+  if (!StatesSettings(entry)) return std::vector<std::string>();
+  ASSIGN_OR_RETURN(const std::string names,
+                   ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
+                     ASSIGN_OR_RETURN(const std::vector<std::string> each, OptionNames(entry));
+                     return absl::StrJoin(each, ",");
+                   }));
+  return absl::StrSplit(names, ',', absl::SkipEmpty());
 }
 
 }  // namespace
@@ -75,7 +113,9 @@ absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const Ru
   Strategies strategies;
   for (const StrategyEntry& entry : line.strategies) {
     CommandLine train = line.train;
-    RETURN_IF_ERROR(ranks.ranks->Agree(SetStrategy(entry, &train)));
+    const absl::StatusOr<std::vector<std::string>> names = OptionNamesOnRanks(entry, *ranks.ranks);
+    RETURN_IF_ERROR(NamedStatus(entry.label, names.status()));
+    RETURN_IF_ERROR(ranks.ranks->Agree(SetStrategy(entry, *names, &train)));
     if (!train.strategy.empty()) {
       RETURN_IF_ERROR(
           NamedStatus(entry.label, CheckStrategyFlags(train.strategy, train, *ranks.ranks)));
@@ -90,14 +130,17 @@ absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const Ru
 }
 
 absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks) {
+  TimeLeft left(strategies.size());
   for (const auto& each : strategies) {
     const Clock::time_point begin = Clock::now();
     RETURN_IF_ERROR(each->Compile());
     if (each->is_compared()) RETURN_IF_ERROR(CheckFit(*each, ranks));
     if (each->is_compared()) {
       PrintLine(absl::StrCat("compiled ", each->label(), " in ", FormatSeconds(SecondsSince(begin)),
-                             ": ", FormatBytes(each->arena_bytes()), " on each rank"));
+                             ": ", FormatBytes(each->arena_bytes()), " on each rank",
+                             left.AfterOne()));
     } else {
+      left.AfterOne();
       PrintLine(each->result().fault);
     }
     for (const std::string& note : each->notes()) {
@@ -109,24 +152,39 @@ absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks) {
 
 absl::Status CheckAll(const Strategies& strategies, StopRequest& stop) {
   std::vector<ComparedStrategy*> checked;
-  std::vector<CheckedTraining> trainings;
   for (const auto& each : strategies) {
-    if (!each->is_compared()) continue;
+    if (each->is_compared()) checked.push_back(each.get());
+  }
+  std::map<int64_t, Group> groups;  // by batch
+  TimeLeft left(checked.size());
+  for (ComparedStrategy* each : checked) {
     const Clock::time_point begin = Clock::now();
     ASSIGN_OR_RETURN(CheckedTraining training, each->Check(stop));
     if (stop.signal() != 0) return absl::OkStatus();
     PrintLine(absl::StrCat("trained with ", each->label(), " to compare, in ",
-                           FormatSeconds(SecondsSince(begin)), ": losses ", LossesOf(training)));
-    checked.push_back(each.get());
-    trainings.push_back(std::move(training));
+                           FormatSeconds(SecondsSince(begin)), ": losses ", LossesOf(training),
+                           left.AfterOne()));
+    Group& group = groups[each->batch()];
+    group.strategies.push_back(each);
+    group.trainings.push_back(std::move(training));
   }
-  const Verdict verdict = JudgeTraining(trainings);
-  for (size_t i = 0; i < checked.size(); ++i) {
-    if (verdict.faults[i].empty()) continue;
-    PrintLine(verdict.faults[i]);
-    checked[i]->Exclude(Outcome::kDiffers, "trains differently", verdict.faults[i]);
+  for (const auto& [batch, group] : groups) {
+    if (groups.size() > 1 && group.strategies.size() == 1) {
+      PrintLine(absl::StrCat("note: ", group.strategies.front()->label(), " alone has a batch of ",
+                             batch,
+                             ": there is no other to compare its losses and gradients with"));
+    }
+    Judge(group.strategies, JudgeTraining(group.trainings));
   }
   return absl::OkStatus();
+}
+
+void Judge(const std::vector<ComparedStrategy*>& strategies, const Verdict& verdict) {
+  for (size_t i = 0; i < strategies.size(); ++i) {
+    if (verdict.faults[i].empty()) continue;
+    PrintLine(verdict.faults[i]);
+    strategies[i]->Exclude(Outcome::kDiffers, "trains differently", verdict.faults[i]);
+  }
 }
 
 absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& ranks) {

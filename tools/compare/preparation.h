@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "tools/compare/compared_strategy.h"
 #include "tools/compare/flags.h"
+#include "tools/compare/same_training.h"
 #include "tools/train/rank/stop_request.h"
 #include "tools/train/setup/configure.h"
 
@@ -28,8 +29,11 @@ absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const Ru
 absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks);
 
 // Runs the training of each strategy's check, one after the other, and excludes the strategies that
-// train differently. Ends early if `stop` has a signal.
+// train differently from others of the same batch. Ends early if `stop` has a signal.
 absl::Status CheckAll(const Strategies& strategies, StopRequest& stop);
+
+// Excludes the strategies in which the verdict on them finds a fault. Not collective.
+void Judge(const std::vector<ComparedStrategy*>& strategies, const Verdict& verdict);
 
 // Returns whether the strategies that are still compared fit in memory together, on every host.
 // Prints a note if they do not.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "tools/compare/same_training.h"
@@ -92,20 +92,15 @@ absl::Status RunRounds(const RoundOptions& options, const Strategies& strategies
 }
 
 void CompareRounds(const Strategies& strategies) {
-  std::vector<ComparedStrategy*> compared;
-  std::vector<LossSeries> series;
+  std::map<int64_t, Group> groups;  // by batch
+  std::map<int64_t, std::vector<LossSeries>> series;
   for (const auto& each : strategies) {
     // A strategy that failed in a round ends with a loss that is not finite.
     if (!each->is_compared() || each->result().losses.empty()) continue;
-    compared.push_back(each.get());
-    series.push_back(each->Series());
+    groups[each->batch()].push_back(each.get());
+    series[each->batch()].push_back(each->Series());
   }
-  const Verdict verdict = JudgeSeries(series);
-  for (size_t i = 0; i < compared.size(); ++i) {
-    if (verdict.faults[i].empty()) continue;
-    PrintLine(verdict.faults[i]);
-    compared[i]->Exclude(Outcome::kDiffers, "trains differently", verdict.faults[i]);
-  }
+  for (const auto& [batch, group] : groups) Judge(group, JudgeSeries(series[batch]));
 }
 
 }  // namespace tessera

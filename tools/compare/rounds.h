@@ -22,7 +22,8 @@ struct RoundOptions {
 absl::Status RunRounds(const RoundOptions& options, const Strategies& strategies, StopRequest& stop,
                        Ranks& ranks);
 
-// Excludes the strategies whose losses or norms in these rounds differ from those of the others.
+// Excludes the strategies whose losses or norms in these rounds differ from those of the others
+// with the same batch.
 void CompareRounds(const Strategies& strategies);
 
 }  // namespace tessera

@@ -83,7 +83,7 @@ absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
 std::string LaunchHelpText() {
   const std::string text =
       R"(Starts the ranks of a job on this machine, each as a process, and shows their output with the
-rank before each line. If a rank fails, the others are stopped (SIGTERM, and after --grace seconds
+rank before each line, also that of rank 0: any of them may print. If a rank fails, the others are stopped (SIGTERM, and after --grace seconds
 SIGKILL, or SIGKILL at once if their process is stopped), and its error is shown last. No process is
 left when the launcher ends, however it ends.
 
@@ -121,6 +121,8 @@ Signals and output
   started again. A rank that such a signal kills has failed.
   SIGUSR1 and SIGUSR2 are passed on too. If the reader of the output ends (... | head), all ranks
   get SIGTERM.
+  A program that starts its own ranks (--nproc of train and compare) lets rank 0 print for all of
+  them, and shows its lines without the rank.
   Rank 0 reads standard input, unless the job is in the background of a terminal.
   The exit code is that of the rank that failed first; if a signal killed it, 128 plus the number of
   the signal.

@@ -26,8 +26,10 @@ struct LaunchCommandLine {
   int nproc = 0;
   GraceTimes times;
   int max_restarts = 0;
-  bool only_first_rank = false;  // no flag; as LaunchStreams::only_first_rank
-  std::string program;           // as the user wrote it
+  // No flags; as those of LaunchStreams.
+  bool only_first_rank = false;
+  bool numbers_first_rank = true;
+  std::string program;  // as the user wrote it
   std::vector<std::string> arguments;
 };
 

@@ -112,6 +112,7 @@ absl::StatusOr<int> Launch(const LaunchCommandLine& line) {
   LaunchStreams streams = {std::move(signals), OutputSink(STDOUT_FILENO),
                            OutputSink(STDERR_FILENO)};
   streams.only_first_rank = line.only_first_rank;
+  streams.numbers_first_rank = line.numbers_first_rank;
   for (int restarts = 0;; ++restarts) {
     RETURN_IF_ERROR(PrepareRun(restarts, &command));
     RankGroup group(line.times, foreign, &streams);

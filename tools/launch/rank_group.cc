@@ -132,7 +132,7 @@ std::string RankGroup::FailureReport() const {
   }
   absl::StrAppend(&text, "; the end of what it wrote to standard error:\n");
   for (const std::string& line : written) {
-    absl::StrAppend(&text, "[", rank, "] ", line, "\n");
+    absl::StrAppend(&text, failed.error.lines.prefix(), line, "\n");
   }
   return text;
 }

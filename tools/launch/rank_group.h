@@ -38,6 +38,9 @@ struct LaunchStreams {
   // Shows what rank 0 writes, without its number, and nothing of the others but what the report of
   // a failure quotes.
   bool only_first_rank = false;
+  // False for programs in which rank 0 prints for all ranks: its lines are shown without its
+  // number.
+  bool numbers_first_rank = true;
 
   // Returns whether a signal has requested that the job ends.
   bool IsEndRequested() const { return interrupt != 0 || !notices.empty(); }
@@ -89,7 +92,7 @@ class RankGroup {
   struct Stream {
     Stream(FileDescriptor pipe, int rank, OutputSink* sink, LaunchStreams* streams)
         : pipe(std::move(pipe)),
-          lines(rank),
+          lines(rank, rank > 0 || streams->numbers_first_rank),
           is_hidden(streams->only_first_rank && rank > 0),
           is_unchanged(streams->only_first_rank),
           sink(*sink),

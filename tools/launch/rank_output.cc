@@ -26,8 +26,9 @@ size_t CompleteCharacters(absl::string_view line) {
 
 }  // namespace
 
-RankOutput::RankOutput(int rank)
-    : prefix_(absl::StrCat("[", rank, "] ")), split_prefix_(absl::StrCat("[", rank, "]+ ")) {}
+RankOutput::RankOutput(int rank, bool is_numbered)
+    : prefix_(is_numbered ? absl::StrCat("[", rank, "] ") : ""),
+      split_prefix_(is_numbered ? absl::StrCat("[", rank, "]+ ") : "") {}
 
 std::string RankOutput::Feed(absl::string_view bytes, Time now) {
   std::string text;

@@ -1,4 +1,4 @@
-// The output of one rank on one stream, as lines that start with its rank: "[1] step 3".
+// The output of one rank on one stream, as lines that start with its number: "[1] step 3".
 //
 // Progress that a program writes over and over on one line, with carriage returns, becomes a line
 // at most once a second, and its last state is always shown. A line of more than 64 KiB is split;
@@ -19,7 +19,9 @@ class RankOutput {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit RankOutput(int rank);
+  // Unless the output is numbered, no line has the rank before it, and nothing marks the lines of
+  // one that was split.
+  explicit RankOutput(int rank, bool is_numbered = true);
 
   // Takes the next bytes of the stream, and returns the text to print now: each line that they
   // complete, and progress if none was shown for a second. Keeps the rest for the next call. May
@@ -33,7 +35,9 @@ class RankOutput {
   // Call when the stream ends. Returns what is left of it, as a line; may be "".
   std::string Finish();
 
-  // The last lines without the rank, each shortened to 1 KiB.
+  // The start of each line: "[1] ", or "".
+  const std::string& prefix() const { return prefix_; }
+  // The last lines without their prefix, each shortened to 1 KiB.
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
  private:

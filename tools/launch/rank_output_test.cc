@@ -27,6 +27,16 @@ TEST(RankOutputTest, EachLineHasTheRank) {
   EXPECT_EQ(Lines(""), "");
 }
 
+TEST(RankOutputTest, LinesWithoutTheRank) {
+  const std::string limit(65536, 'x');
+  RankOutput output(0, /*is_numbered=*/false);
+  EXPECT_EQ(output.Feed("one\n10%\r20%\rdone\n" + limit + "rest\n", kStart),
+            "one\n10%\ndone\n" + limit + "\nrest\n");
+  EXPECT_EQ(output.Feed("end", kStart), "");
+  EXPECT_EQ(output.Finish(), "end\n");
+  EXPECT_EQ(output.prefix(), "");
+}
+
 TEST(RankOutputTest, LinesDoNotDependOnHowBytesArrive) {
   const std::string bytes = "one\ntwo\r\n10%\r20%\rdone\nend";
   const std::string lines = Lines(bytes);

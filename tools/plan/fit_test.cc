@@ -51,8 +51,8 @@ std::vector<Known> PlanAll(const std::string& strategy) {
                     "micro_batches", absl::StrCat(count));
       const absl::StatusOr<Cell> cell = PlanCell(request, GptDefinition());
       EXPECT_TRUE(cell.ok()) << cell.status();
-      all.push_back({count, recompute, cell->peak_bytes(),
-                     cell->prepared.estimated.step_seconds()});
+      all.push_back(
+          {count, recompute, cell->peak_bytes(), cell->prepared.estimated.step_seconds()});
     }
   }
   return all;

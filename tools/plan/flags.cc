@@ -15,7 +15,7 @@
 #include "core/text/nearest_name.h"
 #include "models/models.h"
 #include "tools/command_line/command_line.h"
-#include "tools/compare/strategy_entry.h"
+#include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/flags/flag_fields.h"
 #include "tools/train/setup/find_cluster.h"
 
@@ -170,10 +170,13 @@ absl::StatusOr<std::vector<CellRequest>> Requests(const CommandLine& train) {
   ASSIGN_OR_RETURN(const std::vector<int> ranks, RanksToPlan(train.cluster));
   std::vector<CellRequest> requests;
   for (const StrategyEntry& entry : entries) {
-    for (const int count : ranks) {
-      requests.push_back({entry.label, train, count});
-      RETURN_IF_ERROR(SetStrategy(entry, &requests.back().line));
+    CommandLine line = train;
+    std::vector<std::string> names;
+    if (StatesSettings(entry)) {
+      ASSIGN_OR_RETURN(names, OptionNames(entry));
     }
+    RETURN_IF_ERROR(SetStrategy(entry, names, &line));
+    for (const int count : ranks) requests.push_back({entry.label, line, count});
   }
   return requests;
 }

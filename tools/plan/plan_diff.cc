@@ -108,10 +108,10 @@ class Decisions {
     for (absl::string_view clause : absl::StrSplit(text, ';')) {
       clause = absl::StripAsciiWhitespace(clause);
       const size_t colon = clause.find(':');
-      clauses.push_back(colon == absl::string_view::npos
-                            ? std::string(clause)
-                            : absl::StrCat(NameOf(std::string(clause.substr(0, colon))),
-                                           clause.substr(colon)));
+      clauses.push_back(
+          colon == absl::string_view::npos
+              ? std::string(clause)
+              : absl::StrCat(NameOf(std::string(clause.substr(0, colon))), clause.substr(colon)));
     }
     return absl::StrJoin(clauses, "; ");
   }
@@ -161,9 +161,9 @@ std::string SubjectsText(const std::vector<const DecisionDiff*>& diffs) {
     // "layout of a", "b", "c"
     const std::string& subject = diffs[i]->subject;
     const size_t of = i == 0 ? std::string::npos : subject.find(" of ");
-    subjects.push_back(absl::StrCat(
-        of == std::string::npos ? subject : subject.substr(of + 4),
-        diffs[i]->count > 1 ? absl::StrCat(" (", diffs[i]->count, " times)") : ""));
+    subjects.push_back(
+        absl::StrCat(of == std::string::npos ? subject : subject.substr(of + 4),
+                     diffs[i]->count > 1 ? absl::StrCat(" (", diffs[i]->count, " times)") : ""));
   }
   const size_t more = diffs.size() - subjects.size();
   return absl::StrCat(absl::StrJoin(subjects, ", "),
@@ -207,8 +207,8 @@ class CostRows {
   void AddBytes(const std::string& label, int64_t a, int64_t b) {
     if (a == 0 && b == 0) return;
     const auto text = [](int64_t value) { return value == 0 ? "-" : FormatBytes(value); };
-    Add(label, {text(a), text(b),
-                Difference(static_cast<double>(b - a), FormatBytes(std::abs(b - a)))});
+    Add(label,
+        {text(a), text(b), Difference(static_cast<double>(b - a), FormatBytes(std::abs(b - a)))});
   }
   std::string ToString() const {
     std::string text;
@@ -235,7 +235,8 @@ class CostRows {
 template <typename List, typename Name, typename Value, typename Add>
 void AddPairs(const List& a, const List& b, Name name, Value value, Add add) {
   const auto find = [&](const List& list, const std::string& wanted) {
-    const auto found = absl::c_find_if(list, [&](const auto& each) { return name(each) == wanted; });
+    const auto found =
+        absl::c_find_if(list, [&](const auto& each) { return name(each) == wanted; });
     return found == list.end() ? decltype(value(*found))() : value(*found);
   };
   std::vector<std::string> names;

@@ -25,7 +25,8 @@ struct DecisionDiff {
 // difference. Kernels are left out. `layers` are those of the model.
 std::vector<DecisionDiff> DiffPlans(const Plan& a, const Plan& b, const LayerNames& layers);
 
-// Returns the differences of two Cells of one model as text: decisions, and then costs side by side.
+// Returns the differences of two Cells of one model as text: decisions, and then costs side by
+// side.
 std::string DiffText(const Cell& a, const Cell& b);
 
 }  // namespace tessera

@@ -36,7 +36,8 @@ TEST(PlanDiffTest, NamesOfAxesAreNoDifference) {
 }
 
 TEST(PlanDiffTest, SizesOfAxesAre) {
-  const auto diffs = Diff(R"p(mesh { name: "data" size: 2 })p", R"p(mesh { name: "shard" size: 4 })p");
+  const auto diffs =
+      Diff(R"p(mesh { name: "data" size: 2 })p", R"p(mesh { name: "shard" size: 4 })p");
   ASSERT_EQ(diffs.size(), 1u);
   EXPECT_EQ(diffs[0].subject, "mesh");
   EXPECT_EQ(diffs[0].a, "data: 2");
@@ -65,9 +66,9 @@ TEST(PlanDiffTest, DecisionsOfAllKinds) {
                              pass { limit_gathers { in_flight: 3 } })p");
   std::vector<std::string> subjects;
   for (const DecisionDiff& diff : diffs) subjects.push_back(diff.subject);
-  EXPECT_THAT(subjects, ::testing::ElementsAre("micro-batches", "recomputed", "logits",
-                                               "slices of w", "group of a, b",
-                                               "pass limit_gathers"));
+  EXPECT_THAT(subjects,
+              ::testing::ElementsAre("micro-batches", "recomputed", "logits", "slices of w",
+                                     "group of a, b", "pass limit_gathers"));
 }
 
 TEST(PlanDiffTest, TextOfTwoStrategies) {

@@ -87,11 +87,11 @@ TEST(ExplanationTest, HasAllParts) {
   const Cell cell = SmallCell("fsdp", 4);
   const std::string text = Explanation(FiguresOf(cell), ProfileOf(cell), {});
   EXPECT_THAT(text, StartsWith("fsdp on 4 ranks: a step of "));
-  EXPECT_THAT(text, AllOf(HasSubstr("by layer"), HasSubstr("blocks.* (2)"),
-                          HasSubstr("by operation"), HasSubstr("matmul"),
-                          HasSubstr("the dearest instructions"),
-                          HasSubstr("collectives beside which nothing is computed"),
-                          HasSubstr("no single change")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("by layer"), HasSubstr("blocks.* (2)"), HasSubstr("by operation"),
+                    HasSubstr("matmul"), HasSubstr("the dearest instructions"),
+                    HasSubstr("collectives beside which nothing is computed"),
+                    HasSubstr("no single change")));
   EXPECT_THAT(text, Not(HasSubstr("nan")));
 }
 

@@ -10,8 +10,14 @@ namespace tessera {
 CellRequest SmallRequest(const std::string& strategy, int ranks,
                          const std::vector<std::string>& flags) {
   std::vector<std::string> all = {
-      "--plan_only",     "--data=synthetic", "--sample_tokens=0", "--threads=1",
-      "--cluster=h100",  "--sequence=16",    "--batch=8",         "--kernels=default",
+      "--plan_only",
+      "--data=synthetic",
+      "--sample_tokens=0",
+      "--threads=1",
+      "--cluster=h100",
+      "--sequence=16",
+      "--batch=8",
+      "--kernels=default",
       "--set=model.layers=2,model.heads=2,model.channels=16,model.vocabulary=64,model.context=16",
       "--strategy=" + strategy};
   all.insert(all.end(), flags.begin(), flags.end());

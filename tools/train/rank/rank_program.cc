@@ -76,6 +76,7 @@ absl::StatusOr<int> StartRanks(const std::string& name, comm::LaunchCommandLine 
         "started");
   }
   setenv(kProgramNameVariable, name.c_str(), /*overwrite=*/1);
+  launch.numbers_first_rank = false;  // it prints for all ranks
   return comm::Launch(launch);
 }
 

@@ -1,4 +1,4 @@
-#include "tools/compare/strategy_entry.h"
+#include "tools/strategy_entry/strategy_entry.h"
 
 #include <set>
 #include <utility>
@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -14,6 +15,8 @@
 #include "core/status/with_message.h"
 #include "core/text/plain_name.h"
 #include "strategies/host/find_plugin.h"
+#include "strategies/host/plugin.h"
+#include "tools/train/flags/flag_fields.h"
 
 namespace tessera {
 namespace {
@@ -59,6 +62,17 @@ std::string FindBundledPlan(const std::string& name) {
   return FindProgramFile(absl::StrCat("tessera/docs/plans/", name, kPlanEnding)).value_or("");
 }
 
+// Returns the file of the entry's Plan; "" if it is a strategy.
+std::string PlanOf(const StrategyEntry& entry) {
+  if (absl::EndsWith(entry.name, kPlanEnding)) return entry.name;
+  return absl::c_linear_search(BundledStrategies(), entry.name) ? "" : FindBundledPlan(entry.name);
+}
+
+// Returns the name of an option that has a value.
+std::string NameOf(const std::string& option) { return option.substr(0, option.find('=')); }
+
+bool IsSetting(absl::string_view name) { return absl::c_linear_search(SettingsOfEntries(), name); }
+
 }  // namespace
 
 absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std::string> texts) {
@@ -75,18 +89,49 @@ absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std:
   return absl::InvalidArgumentError("--strategies is empty: name one or more, such as ddp,fsdp");
 }
 
-absl::Status SetStrategy(const StrategyEntry& entry, CommandLine* line) {
-  const bool is_bundled = absl::c_linear_search(BundledStrategies(), entry.name);
-  std::string plan = absl::EndsWith(entry.name, kPlanEnding) ? entry.name : "";
-  if (plan.empty() && !is_bundled) plan = FindBundledPlan(entry.name);
-  if (plan.empty()) {
+absl::Span<const absl::string_view> SettingsOfEntries() {
+  static constexpr absl::string_view kSettings[] = {"batch", "micro_batches", "recompute"};
+  return kSettings;
+}
+
+bool StatesSettings(const StrategyEntry& entry) {
+  return absl::c_any_of(entry.options,
+                        [](const std::string& option) { return IsSetting(NameOf(option)); });
+}
+
+absl::StatusOr<std::vector<std::string>> OptionNames(const StrategyEntry& entry) {
+  std::vector<std::string> names;
+  if (!PlanOf(entry).empty()) return names;
+  ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(entry.name));
+  ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
+  for (const PluginOption& option : plugin.options()) names.push_back(option.name);
+  return names;
+}
+
+absl::Status SetStrategy(const StrategyEntry& entry, absl::Span<const std::string> option_names,
+                         CommandLine* line) {
+  std::vector<std::string> options;
+  std::set<std::string> stated;
+  for (const std::string& option : entry.options) {
+    const std::string name = NameOf(option);
+    if (!IsSetting(name) || absl::c_linear_search(option_names, name)) {
+      options.push_back(option);
+      continue;
+    }
+    if (!stated.insert(name).second)
+      return Malformed(entry.label, absl::StrCat("sets ", name, " twice"));
+    line->settings.push_back({"--strategies", FieldOfFlag(name), option.substr(name.size() + 1)});
+  }
+  line->plan = PlanOf(entry);
+  if (line->plan.empty()) {
     line->strategy = entry.name;
-    line->strategy_options = entry.options;
+    line->strategy_options = std::move(options);
     return absl::OkStatus();
   }
-  line->plan = plan;
-  if (entry.options.empty()) return absl::OkStatus();
-  return Malformed(entry.label, "is a Plan, which has no options");
+  if (options.empty()) return absl::OkStatus();
+  return Malformed(entry.label,
+                   absl::StrCat("is a Plan, which has no option '", NameOf(options.front()),
+                                "', only the settings ", absl::StrJoin(SettingsOfEntries(), ", ")));
 }
 
 absl::Status NamedStatus(const std::string& label, const absl::Status& status) {

@@ -1,4 +1,4 @@
-#include "tools/compare/strategy_entry.h"
+#include "tools/strategy_entry/strategy_entry.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
@@ -58,19 +58,69 @@ TEST(StrategyEntryTest, FaultsAreNamed) {
 
 TEST(StrategyEntryTest, APlanHasNoOptions) {
   CommandLine line;
-  EXPECT_TRUE(SetStrategy(Parse("a/b.textproto"), &line).ok());
+  EXPECT_TRUE(SetStrategy(Parse("a/b.textproto"), {}, &line).ok());
   EXPECT_EQ(line.plan, "a/b.textproto");
   EXPECT_EQ(line.strategy, "");
-  EXPECT_THAT(SetStrategy(Parse("a/b.textproto:x=1"), &line).message(),
-              HasSubstr("is a Plan, which has no options"));
+  EXPECT_THAT(SetStrategy(Parse("a/b.textproto:x=1"), {}, &line).message(),
+              HasSubstr("is a Plan, which has no option 'x', only the settings batch, "
+                        "micro_batches, recompute: an entry is "));
 }
 
 TEST(StrategyEntryTest, AStrategyTakesItsOptions) {
   CommandLine line;
-  EXPECT_TRUE(SetStrategy(Parse("fsdp:reshard=no"), &line).ok());
+  EXPECT_FALSE(StatesSettings(Parse("fsdp:reshard=no")));
+  EXPECT_TRUE(SetStrategy(Parse("fsdp:reshard=no"), {}, &line).ok());
   EXPECT_EQ(line.strategy, "fsdp");
   EXPECT_THAT(line.strategy_options, ElementsAre("reshard=no"));
   EXPECT_EQ(line.plan, "");
+  EXPECT_THAT(line.settings, IsEmpty());
+}
+
+// Returns the settings of a run as "field=value".
+std::vector<std::string> Settings(const CommandLine& line) {
+  std::vector<std::string> texts;
+  for (const FieldSetting& each : line.settings) texts.push_back(each.path + "=" + each.value);
+  return texts;
+}
+
+TEST(StrategyEntryTest, SettingsAreThoseOfTheRun) {
+  const StrategyEntry entry =
+      Parse("lean=fsdp:recompute=block:reshard=no:micro_batches=2:batch=32");
+  EXPECT_TRUE(StatesSettings(entry));
+  CommandLine line;
+  line.settings = {{"--batch", "batch", "16"}};
+  EXPECT_TRUE(SetStrategy(entry, {"reshard", "prefetch"}, &line).ok());
+  EXPECT_THAT(line.strategy_options, ElementsAre("reshard=no"));
+  EXPECT_THAT(Settings(line),
+              ElementsAre("batch=16", "recompute=block", "micro_batches=2", "batch=32"));
+  EXPECT_EQ(line.settings.back().source, "--strategies");
+}
+
+TEST(StrategyEntryTest, AnOptionOfTheStrategyIsNoSetting) {
+  CommandLine line;
+  EXPECT_TRUE(SetStrategy(Parse("mine.so:batch=32:recompute=block"), {"batch"}, &line).ok());
+  EXPECT_THAT(line.strategy_options, ElementsAre("batch=32"));
+  EXPECT_THAT(Settings(line), ElementsAre("recompute=block"));
+}
+
+TEST(StrategyEntryTest, APlanTakesSettings) {
+  const StrategyEntry entry = Parse("a/b.textproto:batch=32");
+  EXPECT_THAT(*OptionNames(entry), IsEmpty());
+  CommandLine line;
+  EXPECT_TRUE(SetStrategy(entry, {}, &line).ok());
+  EXPECT_EQ(line.plan, "a/b.textproto");
+  EXPECT_THAT(Settings(line), ElementsAre("batch=32"));
+}
+
+TEST(StrategyEntryTest, ASettingIsStatedOnce) {
+  CommandLine line;
+  EXPECT_THAT(SetStrategy(Parse("ddp:batch=8:batch=16"), {}, &line).message(),
+              HasSubstr("--strategies: 'ddp:batch=8:batch=16' sets batch twice: an entry is "));
+}
+
+TEST(StrategyEntryTest, OptionNamesAreThoseOfThePlugin) {
+  EXPECT_THAT(OptionNames(Parse("no_such_strategy")).status().message(),
+              HasSubstr("there is no strategy 'no_such_strategy'"));
 }
 
 TEST(NamedStatusTest, KeepsCodeAndPayload) {
