@@ -64,6 +64,7 @@ ComparedStrategy::ComparedStrategy(std::string label, CommandLine line, Configur
       keeper_(configured_) {
   result_.label = std::move(label);
   result_.batch = configured_.config.batch();
+  result_.micro_batches = configured_.config.micro_batches();
 }
 
 void ComparedStrategy::Exclude(Outcome outcome, const std::string& remark,

@@ -28,7 +28,9 @@ ABSL_FLAG(int64_t, rounds, 0,
 ABSL_FLAG(bool, one_at_a_time, false,
           "run the strategies one after the other, with only one in memory, which happens by "
           "itself if they do not fit together");
-ABSL_FLAG(std::string, json, "", "write the table and every measured time to this file");
+ABSL_FLAG(
+    std::string, json, "",
+    "write the table and every measured time to this file; tools/compare/json.md documents it");
 
 namespace tessera {
 namespace {
@@ -39,7 +41,8 @@ constexpr int64_t kDefaultRounds = 5;
 
 constexpr char kAbout[] =
     "Compares parallel strategies on one model: trains it with each of them, in\n"
-    "alternation, from the same initial state and data, and prints one table.\n"
+    "alternation, from the same initial state and data, and prints one table, and\n"
+    "which to choose, and why.\n"
     "\n"
     "Examples\n"
     "  $program\n"

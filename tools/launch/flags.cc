@@ -83,9 +83,9 @@ absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
 std::string LaunchHelpText() {
   const std::string text =
       R"(Starts the ranks of a job on this machine, each as a process, and shows their output with the
-rank before each line, also that of rank 0: any of them may print. If a rank fails, the others are stopped (SIGTERM, and after --grace seconds
-SIGKILL, or SIGKILL at once if their process is stopped), and its error is shown last. No process is
-left when the launcher ends, however it ends.
+rank before each line, also that of rank 0: any of them may print. If a rank fails, the others are
+stopped (SIGTERM, and after --grace seconds SIGKILL, or SIGKILL at once if their process is stopped),
+and its error is shown last. No process is left when the launcher ends, however it ends.
 
 Usage
   ./bazelw run //tools/launch -- --nproc=N [--max_restarts=N] PROGRAM [ARGUMENT...]
