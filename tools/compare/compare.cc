@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <utility>
@@ -10,25 +9,15 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "core/posix/output_file.h"
-#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
-#include "core/status/with_message.h"
-#include "core/text/counted.h"
-#include "core/text/human_units.h"
-#include "core/text/text_stream.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/compare/comparison.h"
-#include "tools/compare/comparison_json.h"
-#include "tools/compare/comparison_table.h"
 #include "tools/compare/preparation.h"
-#include "tools/compare/recommendation.h"
+#include "tools/compare/results.h"
 #include "tools/compare/rounds.h"
-#include "tools/compare/strategy_table.h"
+#include "tools/figures/recommendation.h"
 #include "tools/train/rank/interrupt.h"
 #include "tools/train/rank/standard_output.h"
 #include "tools/train/rank/stop_request.h"
@@ -38,10 +27,6 @@
 
 namespace tessera {
 namespace {
-
-// Exit codes of a comparison that has faults.
-constexpr int kSomeDidNotRun = 2;
-constexpr int kTrainingDiffers = 3;
 
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
@@ -77,11 +62,7 @@ absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Strate
   const RunConfig& config = run.config;
   ASSIGN_OR_RETURN(const Graph evaluate, RecordEvaluate(*run.model, config));
   Comparison comparison;
-  comparison.model = absl::StrCat(
-      line.model->name, ": ",
-      FormatCount(static_cast<double>(ParameterCount(absl::MakeConstSpan(&evaluate, 1)))),
-      " parameters, ", Counted(config.batch(), "sequence"), " of ",
-      Counted(config.sequence(), "token"), " a step, ", config.optimizer().kind());
+  comparison.model = StepLine(line.model->name, config, absl::MakeConstSpan(&evaluate, 1));
   comparison.ranks = job.Description();
   comparison.processor = run.backend->processor().name;
   comparison.threads = run.backend->processor().threads;
@@ -91,68 +72,28 @@ absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Strate
   return comparison;
 }
 
-std::string Title(const Comparison& comparison) {
-  return absl::StrCat(comparison.model, comparison.ranks.empty() ? "" : "; ", comparison.ranks,
-                      "; ", comparison.processor, ", ", Counted(comparison.threads, "thread"),
-                      comparison.ranks.empty() ? "" : " each");
-}
-
-// Calls a function of core/posix/output_file.h for the file of --json, if there is one, on rank 0;
-// all ranks return its error.
-absl::Status UseJsonFile(const CompareCommandLine& line, Ranks& ranks,
-                         const std::function<absl::Status(const std::string& path)>& use) {
-  if (line.json.empty()) return absl::OkStatus();
+// Calls a function for the files of the command line on rank 0; all ranks return its error.
+absl::Status OnFirstRank(Ranks& ranks, const std::function<absl::Status()>& use) {
   return ranks
       .BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
-        const absl::Status status = use(UserPath(line.json));
-        RETURN_IF_ERROR(WithMessage(status, absl::StrCat("--json: ", status.message())));
+        RETURN_IF_ERROR(use());
         return "";
       })
       .status();
 }
 
-// Prints the table and the recommendation, and writes the file.
+// Prints the results, and writes the files.
 absl::Status PrintAndWrite(const CompareCommandLine& line, const Comparison& comparison, int signal,
                            Ranks& ranks) {
-  const bool any_ran = comparison.rounds > 0;
+  const int rounds = comparison.rounds;
   if (signal != 0) {
-    const int rounds = comparison.rounds;
-    PrintLine(any_ran ? absl::StrCat("stopped: the table is of the first ",
-                                     rounds == 1 ? "round" : absl::StrCat(rounds, " rounds"))
-                      : "stopped before a round has ended");
-    if (!any_ran) return absl::OkStatus();
+    PrintLine(rounds > 0 ? absl::StrCat("stopped: the table is of the first ",
+                                        rounds == 1 ? "round" : absl::StrCat(rounds, " rounds"))
+                         : "stopped before a round has ended");
+    if (rounds == 0) return absl::OkStatus();
   }
-  if (any_ran) {
-    PrintText(absl::StrCat(
-        "\n", line.steps > 0 ? ComparisonTable(comparison) : PredictionTable(comparison)));
-  }
-  const std::string recommendation = RecommendationOf(comparison);
-  if (!recommendation.empty()) {
-    PrintText(absl::StrCat("\n", absl::StrJoin(Wrap(recommendation, kTableWidth), "\n"), "\n"));
-  }
-  std::fflush(Output());
-  return UseJsonFile(line, ranks, [&](const std::string& path) {
-    return WriteOutputFile(path, ComparisonJson(comparison));
-  });
-}
-
-// Reports the faults, and returns the exit code. Only rank 0 has one for a fault: the launcher
-// names the rank that ends with one.
-int ReportFaults(const Comparison& comparison, bool is_first) {
-  if (!is_first) return 0;
-  std::fflush(stdout);
-  int code = 0;
-  for (const StrategyResult& each : comparison.strategies) {
-    std::string fault = each.fault;
-    if (fault.empty() && !each.same_collectives.ok()) {
-      fault = std::string(each.same_collectives.message());
-    }
-    if (fault.empty()) continue;
-    absl::FPrintF(stderr, "error: %s\n", Printable(absl::StrReplaceAll(fault, {{"\n", " "}})));
-    const bool differs = each.outcome == Outcome::kDiffers;
-    code = std::max(code, differs ? kTrainingDiffers : kSomeDidNotRun);
-  }
-  return code;
+  PrintResults(comparison);
+  return OnFirstRank(ranks, [&] { return WriteResults(line, comparison); });
 }
 
 // Runs what is left of the strategies after they were compiled.
@@ -178,7 +119,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
   if (!ranks.is_first()) DiscardOutput();
   PrintNotes(job.notes());
   RETURN_IF_ERROR(CompareFlagsOfRanks(line, ranks));
-  RETURN_IF_ERROR(UseJsonFile(line, ranks, CheckOutputFile));
+  RETURN_IF_ERROR(OnFirstRank(ranks, [&] { return CheckResultFiles(line); }));
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfRanks(job.backend(), job.hosts()));
   run_ranks.on_loopback = job.emulates_hosts();
@@ -195,7 +136,8 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
     comparison.strategies.push_back(std::move(result));
   }
   RETURN_IF_ERROR(PrintAndWrite(line, comparison, stop.signal(), ranks));
-  const int code = ReportFaults(comparison, ranks.is_first());
+  // Only rank 0 has a code for a fault: the launcher names the rank that ends with one.
+  const int code = ranks.is_first() ? ReportFaults(comparison) : 0;
   return stop.signal() != 0 ? 128 + stop.signal() : code;
 }
 

@@ -3,44 +3,32 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "tools/compare/recommendation.h"
+#include "tools/figures/recommendation.h"
 
 namespace tessera {
 namespace {
 
-// Returns the figures of a strategy whose steps were measured, or predicted by measured prices.
+// Returns the figures of a strategy whose steps were measured or predicted.
 StrategyFigures FiguresOf(const StrategyResult& result) {
-  StrategyFigures figures;
+  const bool calibrated = result.calibrated.step_seconds() > 0;
+  StrategyFigures figures =
+      PredictedFigures(calibrated ? result.calibrated : result.estimated, result.batch);
   figures.label = result.label;
   figures.fits = result.outcome != Outcome::kDoesNotFit;
-  figures.batch = result.batch;
   figures.micro_batches = result.micro_batches;
-  const StepCost& cost =
-      result.calibrated.step_seconds() > 0 ? result.calibrated : result.estimated;
-  figures.peak_bytes = cost.peak_bytes();
-  if (result.outcome == Outcome::kRan) {
-    figures.step_seconds = Quantile(result.step_seconds, 0.5);
-    figures.spread_seconds = HalfInterquartileRange(result.step_seconds);
-    figures.computation_seconds = Quantile(result.computation_seconds, 0.5);
-    figures.exposed_seconds = ExposedSeconds(result);
-    figures.peak_bytes = result.counted.peak_bytes();
-  } else if (result.outcome == Outcome::kPriced) {
-    figures.step_seconds = cost.step_seconds();
+  if (result.outcome == Outcome::kPriced) {
     figures.spread_seconds = HalfInterquartileRange(result.calibrated_rounds);
-    figures.computation_seconds = cost.computation_seconds();
-    figures.exposed_seconds = cost.exposed_seconds();
   }
-  for (const StepCost::Time& time : cost.times()) {
-    if (time.category() != "recomputation" || !(cost.computation_seconds() > 0)) continue;
-    figures.recomputation_seconds =
-        figures.computation_seconds * time.seconds() / cost.computation_seconds();
-  }
-  for (const StepCost::Collective& each : cost.collectives()) {
-    figures.exposed.push_back({each.operation(), each.exposed_seconds()});
-  }
-  if (figures.step_seconds > 0) {
-    figures.samples_per_second = static_cast<double>(result.batch) / figures.step_seconds;
-  }
+  if (result.outcome != Outcome::kRan) return figures;
+  const double predicted = figures.computation_seconds;
+  figures.step_seconds = Quantile(result.step_seconds, 0.5);
+  figures.spread_seconds = HalfInterquartileRange(result.step_seconds);
+  figures.computation_seconds = Quantile(result.computation_seconds, 0.5);
+  // Its share of the computation is the predicted one.
+  if (predicted > 0) figures.recomputation_seconds *= figures.computation_seconds / predicted;
+  figures.exposed_seconds = ExposedSeconds(result);
+  figures.peak_bytes = result.counted.peak_bytes();
+  figures.samples_per_second = static_cast<double>(result.batch) / figures.step_seconds;
   return figures;
 }
 
@@ -76,8 +64,10 @@ std::string RecommendationOf(const Comparison& comparison) {
     const bool ran = result.outcome == Outcome::kRan;
     const bool is_priced =
         result.outcome == Outcome::kPriced && result.calibrated.step_seconds() > 0;
+    const bool is_planned =
+        result.outcome == Outcome::kPlanned && result.estimated.step_seconds() > 0;
     any_ran = any_ran || ran;
-    if (ran || is_priced || result.outcome == Outcome::kDoesNotFit) {
+    if (ran || is_priced || is_planned || result.outcome == Outcome::kDoesNotFit) {
       figures.push_back(FiguresOf(result));
     }
   }

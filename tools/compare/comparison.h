@@ -20,6 +20,7 @@ enum class Outcome {
   kFailed,
   kDiffers,  // it trains differently
   kPriced,   // only its prices were measured
+  kPlanned,  // nothing was to run: --plan_only
 };
 
 // A strategy's steps on the slowest rank.
@@ -55,7 +56,8 @@ struct Comparison {
   std::string cluster;    // that estimates are for
   // All ranks ran on one host, and estimates are those of ranks on several: --hosts.
   bool on_loopback = false;
-  int64_t sequence = 0;  // tokens of a sequence
+  bool predicted_only = false;  // nothing was to run: --plan_only
+  int64_t sequence = 0;         // tokens of a sequence
   int rounds = 0;
   bool alternated = true;  // else the strategies ran one after the other
   std::vector<StrategyResult> strategies;

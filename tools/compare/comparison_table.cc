@@ -13,7 +13,7 @@
 #include "core/cost/step_cost.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
-#include "tools/compare/strategy_table.h"
+#include "tools/figures/strategy_table.h"
 
 namespace tessera {
 namespace {
@@ -33,12 +33,13 @@ class Rows {
   Rows(const Comparison& comparison, std::vector<std::string> titles)
       : comparison_(comparison), table_(ColumnsOf(comparison), std::move(titles)) {}
 
-  // A row with two cells for each strategy.
+  // A row with two cells for each strategy, or one if nothing is measured.
   void Add(const std::string& label, const std::function<Cells(const StrategyResult&)>& cells_of) {
     std::vector<std::vector<std::string>> cells;
     for (const StrategyResult& result : comparison_.strategies) {
       const Cells both = cells_of(result);
-      cells.push_back({both.estimated, both.measured});
+      cells.push_back({both.estimated});
+      if (!comparison_.predicted_only) cells.back().push_back(both.measured);
     }
     table_.AddRow(label, std::move(cells));
   }
@@ -87,6 +88,9 @@ bool IsEstimated(const StrategyResult& result) {
 }
 
 bool HasRun(const StrategyResult& result) { return result.outcome == Outcome::kRan; }
+bool HasRunOrIsPlanned(const StrategyResult& result) {
+  return HasRun(result) || result.outcome == Outcome::kPlanned;
+}
 
 // Return `text`, that of a time, if the strategy has one that can be compared, else that for no
 // value. Measured calls `text` only then.
@@ -105,11 +109,11 @@ double CommunicationSeconds(const StepCost& cost) {
 }
 
 // Returns the strategy that the others are compared with: the first one with the common batch that
-// ran; null if there is none.
+// ran, or was planned and fits; null if there is none.
 const StrategyResult* BaseOf(const Comparison& comparison) {
   const int64_t common = CommonBatch(comparison);
   const auto found = absl::c_find_if(comparison.strategies, [common](const StrategyResult& result) {
-    return HasRun(result) && result.batch == common;
+    return HasRunOrIsPlanned(result) && result.batch == common;
   });
   return found == comparison.strategies.end() ? nullptr : &*found;
 }
@@ -118,7 +122,7 @@ const StrategyResult* BaseOf(const Comparison& comparison) {
 void AddStepTimeRatios(const StrategyResult& base, Rows* rows) {
   const std::string label = base.label.size() <= kMostLabelInRow
                                 ? absl::StrCat("  over that of ", base.label)
-                                : "  over that of the first that ran";
+                                : "  over that of the first one";
   rows->Add(label, [&base](const StrategyResult& each) {
     if (each.batch != base.batch) return Cells();
     const double estimated = each.estimated.step_seconds() / base.estimated.step_seconds();
@@ -278,13 +282,18 @@ std::string PredictionTable(const Comparison& comparison) {
 }
 
 std::string ComparisonTable(const Comparison& comparison) {
-  Rows rows(comparison, {"estimated", comparison.on_loopback ? "measured*" : "measured"});
+  std::vector<std::string> titles = {""};
+  if (!comparison.predicted_only) {
+    titles = {"estimated", comparison.on_loopback ? "measured*" : "measured"};
+  }
+  Rows rows(comparison, std::move(titles));
   AddTimes(comparison, &rows);
   rows.Add("peak memory of a rank", [](const StrategyResult& each) {
     return Cells{MemoryText(each.estimated), MemoryText(each.counted)};
   });
   AddCollectives(comparison, &rows);
-  if (const StrategyResult* const base = BaseOf(comparison)) AddLosses(*base, &rows);
+  const StrategyResult* const base = BaseOf(comparison);
+  if (base != nullptr && HasRun(*base)) AddLosses(*base, &rows);
   std::string table = rows.ToString();
   if (!comparison.cluster.empty()) {
     absl::StrAppend(&table,

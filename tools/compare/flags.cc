@@ -54,7 +54,9 @@ constexpr char kAbout[] =
     "      settings of a run; entries of another batch are compared by samples/s\n"
     "  $program --strategies=ddp,tensor_parallel,mine=my_plan.textproto --nproc=4\n"
     "      Plans beside a strategy\n"
-    "  $program --model=mlp --json=mlp.json\n";
+    "  $program --model=mlp --json=mlp.json\n"
+    "  $program --plan_only --cluster=a100 --ranks=64 --preset=1558m --dtype=bf16\n"
+    "      what is predicted for ranks that are not there; see also tools/plan\n";
 
 constexpr char kNotes[] =
     "\n"
@@ -78,8 +80,10 @@ constexpr char kNotes[] =
 
 const std::vector<FlagGroup>& CompareFlags() {
   static const auto* const groups = [] {
-    std::vector<FlagEntry> ranks = {
-        {"nproc", "N", {"nproc_per_node", "np"}}, {"grace", "X"}, {"cluster", "NAME"}};
+    std::vector<FlagEntry> ranks = {{"nproc", "N", {"nproc_per_node", "np"}},
+                                    {"grace", "X"},
+                                    {"cluster", "NAME"},
+                                    {"ranks", "N"}};
     for (FlagEntry& flag : WorldFlags()) ranks.push_back(std::move(flag));
     return new std::vector<FlagGroup>{{"Comparison",
                                        {{"strategies", "ENTRY,..."},
@@ -87,6 +91,7 @@ const std::vector<FlagGroup>& CompareFlags() {
                                         {"steps", "N"},
                                         {"rounds", "N"},
                                         {"one_at_a_time", ""},
+                                        {"plan_only", ""},
                                         {"json", "FILE"}}},
                                       {"Model and data",
                                        {{"model", "NAME"},
@@ -105,6 +110,7 @@ const std::vector<FlagGroup>& CompareFlags() {
                                         {"threads", "N"},
                                         {"micro_batches", "N"},
                                         {"recompute", "WHAT"},
+                                        {"dtype", "NAME", {"precision"}},
                                         {"memory_limit", "SIZE"}}},
                                       {"Ranks", std::move(ranks)}};
   }();
@@ -144,7 +150,7 @@ absl::Status ReadSteps(const std::vector<GivenFlag>& given, CompareCommandLine* 
 
 // Starts ranks by default, unless this process is one of several, or the only one of --nproc=1.
 absl::StatusOr<bool> StartsDefaultRanks(const std::vector<GivenFlag>& given) {
-  if (Find(given, "nproc") != nullptr) return false;
+  if (Find(given, "nproc") != nullptr || Find(given, "ranks") != nullptr) return false;
   ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
   return environment.size == 1 && environment.launcher != "tessera";
 }
@@ -179,6 +185,7 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
   // A comparison neither evaluates nor samples.
   train.push_back("--sample_tokens=0");
   ASSIGN_OR_RETURN(line.train, ParseCommandLine(train, *line.model));
+  line.planned_ranks = std::max({1, line.train.ranks, line.train.launch.nproc});
   line.launch = line.train.launch;
   line.launch.arguments = std::move(all);
   return line;
@@ -191,6 +198,8 @@ std::string CompareHelp(const std::string& program) {
                     "measure the prices of its kernels and collectives, keep them for later "
                     "estimates, and print the step times that they predict"};
   notes["nproc"] = {"", absl::StrCat(kDefaultRanks)};
+  notes["ranks"].default_value = "";
+  notes["plan_only"] = {"", {}, "start no ranks, and print the predicted columns only"};
   notes["model"].more = absl::StrCat(": ", absl::StrJoin(ModelNames(), " or "));
   notes["backend"].more = "; fake runs ranks as threads of this process, for tests";
   for (const char* name : {"batch", "sequence", "lr", "clip_norm", "seed", "micro_batches"}) {

@@ -22,6 +22,8 @@ struct CompareCommandLine {
   int64_t steps = 0;   // timed steps of each strategy; 0: only prices are measured
   int64_t rounds = 0;  // at most `steps`, if there are any
   bool one_at_a_time = false;
+  // With train.plan_only, the ranks for which strategies are planned; none is started.
+  int planned_ranks = 1;
   std::string json;  // a file as the user wrote it, or ""
   // The flags that all strategies have as in the training tool.
   CommandLine train;

@@ -11,6 +11,7 @@
 #include "core/text/version.h"
 #include "tools/compare/compare.h"
 #include "tools/compare/flags.h"
+#include "tools/compare/plans.h"
 #include "tools/train/flags/shell_word.h"
 #include "tools/train/rank/rank_program.h"
 
@@ -20,7 +21,7 @@ namespace {
 std::optional<comm::LaunchCommandLine> LauncherFor(const std::vector<std::string>& arguments) {
   absl::StatusOr<CompareCommandLine> line = ParseCompareCommandLine(arguments);
   if (!line.ok() || line->help || line->version || line->launch.nproc == 0 ||
-      RanksAreThreads(line->train)) {
+      line->train.plan_only || RanksAreThreads(line->train)) {
     return std::nullopt;
   }
   return std::move(line->launch);
@@ -42,6 +43,7 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     absl::PrintF("%s", VersionLine());
     return 0;
   }
+  if (line->train.plan_only) return ComparePlans(*line);
   const int threads = RanksAreThreads(line->train) ? line->launch.nproc : 0;
   return RunAsRank(line->train.world, threads, [&](Job& job) { return CompareOnRank(*line, job); });
 }

@@ -69,6 +69,14 @@ std::string MemoryRows(const CompiledRun& run, MemorySide side) {
   return table + Row("planned", planned);
 }
 
+std::string StepText(absl::string_view model, const RunConfig& config,
+                     absl::Span<const Graph> graphs, absl::string_view micro_batches) {
+  return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(graphs))),
+                      " parameters, ", Counted(config.batch(), "sequence"), " of ",
+                      Counted(config.sequence(), "token"), " a step", micro_batches, ", ",
+                      config.optimizer().kind());
+}
+
 }  // namespace
 
 int64_t ParameterCount(absl::Span<const Graph> graphs) {
@@ -83,17 +91,19 @@ int64_t ParameterCount(absl::Span<const Graph> graphs) {
   return most;
 }
 
+std::string StepLine(absl::string_view model, const RunConfig& config,
+                     absl::Span<const Graph> graphs) {
+  return StepText(model, config, graphs, "");
+}
+
 std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run,
                       absl::string_view ranks) {
   std::string micro_batches;
   if (config.micro_batches() > 1) {
     micro_batches = absl::StrCat(" in ", config.micro_batches(), " micro-batches");
   }
-  return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(run.graphs))),
-                      " parameters, ", Counted(config.batch(), "sequence"), " of ",
-                      Counted(config.sequence(), "token"), " a step", micro_batches, ", ",
-                      config.optimizer().kind(), ", ", Counted(config.steps(), "step"),
-                      ranks.empty() ? "" : "; ", ranks);
+  return absl::StrCat(StepText(model, config, run.graphs, micro_batches), ", ",
+                      Counted(config.steps(), "step"), ranks.empty() ? "" : "; ", ranks);
 }
 
 std::string MemoryTable(const CompiledRun& run, int ranks) {

@@ -18,6 +18,10 @@ namespace tessera {
 // Returns the number of elements of all parameters of a run with these Graphs, over all ranks.
 int64_t ParameterCount(absl::Span<const Graph> graphs);
 
+// "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw". The Graphs are those of a run.
+std::string StepLine(absl::string_view model, const RunConfig& config,
+                     absl::Span<const Graph> graphs);
+
 // "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw, 1000 steps; 2 ranks, shm".
 // `ranks` describes those of a job; "" for one process.
 std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run,

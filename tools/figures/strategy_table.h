@@ -1,8 +1,8 @@
 // A table that compares strategies in 80 columns.
 //
 // Thread safety: immutable after the last AddRow.
-#ifndef TESSERA_TOOLS_COMPARE_STRATEGY_TABLE_H_
-#define TESSERA_TOOLS_COMPARE_STRATEGY_TABLE_H_
+#ifndef TESSERA_TOOLS_FIGURES_STRATEGY_TABLE_H_
+#define TESSERA_TOOLS_FIGURES_STRATEGY_TABLE_H_
 
 #include <cstddef>
 #include <string>
@@ -71,4 +71,4 @@ class StrategyTable {
 
 }  // namespace tessera
 
-#endif  // TESSERA_TOOLS_COMPARE_STRATEGY_TABLE_H_
+#endif  // TESSERA_TOOLS_FIGURES_STRATEGY_TABLE_H_

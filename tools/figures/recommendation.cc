@@ -1,4 +1,4 @@
-#include "tools/compare/recommendation.h"
+#include "tools/figures/recommendation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -309,6 +309,25 @@ class Sentence {
 };
 
 }  // namespace
+
+StrategyFigures PredictedFigures(const StepCost& cost, int64_t batch) {
+  StrategyFigures figures;
+  figures.batch = batch;
+  figures.step_seconds = cost.step_seconds();
+  figures.computation_seconds = cost.computation_seconds();
+  figures.exposed_seconds = cost.exposed_seconds();
+  figures.peak_bytes = cost.peak_bytes();
+  for (const StepCost::Time& time : cost.times()) {
+    if (time.category() == "recomputation") figures.recomputation_seconds = time.seconds();
+  }
+  for (const StepCost::Collective& each : cost.collectives()) {
+    figures.exposed.push_back({each.operation(), each.exposed_seconds()});
+  }
+  if (cost.step_seconds() > 0) {
+    figures.samples_per_second = static_cast<double>(batch) / cost.step_seconds();
+  }
+  return figures;
+}
 
 int64_t MostFrequentBatch(absl::Span<const int64_t> batches) {
   int64_t found = 0, most = 0;

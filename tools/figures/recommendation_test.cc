@@ -1,4 +1,4 @@
-#include "tools/compare/recommendation.h"
+#include "tools/figures/recommendation.h"
 
 #include <string>
 #include <vector>

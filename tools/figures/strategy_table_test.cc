@@ -1,4 +1,4 @@
-#include "tools/compare/strategy_table.h"
+#include "tools/figures/strategy_table.h"
 
 #include <string>
 #include <vector>

@@ -1,14 +1,15 @@
 // Which of several strategies to choose for a model, and why, in one sentence.
 //
 // Thread safety: pure functions.
-#ifndef TESSERA_TOOLS_COMPARE_RECOMMENDATION_H_
-#define TESSERA_TOOLS_COMPARE_RECOMMENDATION_H_
+#ifndef TESSERA_TOOLS_FIGURES_RECOMMENDATION_H_
+#define TESSERA_TOOLS_FIGURES_RECOMMENDATION_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "core/proto/estimate.pb.h"
 
 namespace tessera {
 
@@ -36,6 +37,10 @@ struct StrategyFigures {
   double samples_per_second = 0;
 };
 
+// Returns the figures of a step as it is predicted, in which a step has `batch` samples. The label
+// and the other settings are left to the caller.
+StrategyFigures PredictedFigures(const StepCost& cost, int64_t batch);
+
 enum class FiguresAre { kMeasured, kPredicted };
 
 // Returns the batch that occurs most often, the first of several; 0 if there is none.
@@ -53,4 +58,4 @@ std::string Recommendation(absl::Span<const StrategyFigures> strategies, Figures
 
 }  // namespace tessera
 
-#endif  // TESSERA_TOOLS_COMPARE_RECOMMENDATION_H_
+#endif  // TESSERA_TOOLS_FIGURES_RECOMMENDATION_H_
