@@ -120,10 +120,14 @@ std::string OperatorsHtml(const PlanRows& plan) {
 
 }  // namespace
 
+std::string PlanSettingsHtml(const PlanRows& plan) {
+  return absl::StrCat("<p class=\"settings\">", Escape(SettingsText(plan)), "</p>\n");
+}
+
 std::string PlanMapHtml(const std::string& label, const PlanRows& plan) {
-  std::string html = absl::StrCat("<p class=\"settings\">", Escape(SettingsText(plan)),
-                                  "</p>\n<ul class=\"map\" aria-label=\"",
-                                  Escape(absl::StrCat("Plan of ", label, " by layer")), "\">\n");
+  std::string html =
+      absl::StrCat("<ul class=\"map\" aria-label=\"",
+                   Escape(absl::StrCat("Plan of ", label, " by layer")), "\">\n");
   size_t shown = 0, left_out = 0;
   for (const PlanRow& row : plan.rows) {
     if (row.cells.empty() && row.recomputed == Recomputed::kNothing) continue;

@@ -10,6 +10,9 @@
 
 namespace tessera {
 
+// Returns the settings of the Plan in one line: its mesh, micro-batches, logits, passes.
+std::string PlanSettingsHtml(const PlanRows& plan);
+
 // Returns the map of the strategy of this label.
 std::string PlanMapHtml(const std::string& label, const PlanRows& plan);
 

@@ -37,8 +37,10 @@ int FillOfLane(LaneKind kind) {
 }
 
 std::string NameOfLane(const StepLane& lane) {
-  return lane.kind == LaneKind::kCommunication ? absl::StrCat(lane.work, ", ", lane.stream)
-                                               : lane.work;
+  // Kinds that compute have one stream.
+  const bool by_stream =
+      lane.kind == LaneKind::kCommunication || lane.kind == LaneKind::kHostCopies;
+  return by_stream ? absl::StrCat(lane.work, ", ", lane.stream) : lane.work;
 }
 
 // Returns the outline of the spans: a share of the time is the same share of the height.

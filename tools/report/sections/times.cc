@@ -85,9 +85,12 @@ DataTable TimesTable(const std::vector<BarGroup>& groups) {
 Section StepTimeSection(const ReportData& data) {
   BarChart chart;
   chart.name = "Time of a step.";
-  chart.caption =
-      "Exposed communication is the time in which nothing is computed. The mark on a measured bar "
-      "reaches from the first to the third quartile of its steps.";
+  chart.caption = "Exposed communication is the time in which nothing is computed.";
+  if (absl::c_any_of(data.strategies,
+                     [](const ReportedStrategy& each) { return each.measured.has_value(); })) {
+    chart.caption +=
+        " The mark on a measured bar reaches from the first to the third quartile of its steps.";
+  }
   double longest = 0;
   for (const ReportedStrategy& strategy : data.strategies) {
     chart.groups.push_back(TimesOf(strategy));

@@ -15,6 +15,18 @@
 namespace tessera {
 namespace {
 
+// Returns the Plan by layer, or the strategy above it that has the same layers.
+std::string PlanOf(const ReportedStrategy& strategy,
+                   const std::vector<const ReportedStrategy*>& before) {
+  const PlanRows& plan = strategy.view->plan;
+  for (const ReportedStrategy* const other : before) {
+    if (other->view->plan.rows != plan.rows) continue;
+    return absl::StrCat(PlanSettingsHtml(plan), "<p class=\"dim\">The layers are as those of ",
+                        Escape(other->label), ".</p>\n");
+  }
+  return absl::StrCat(PlanSettingsHtml(plan), PlanMapHtml(strategy.label, plan));
+}
+
 std::string Empty(const char* why) { return absl::StrCat("<p class=\"empty\">", why, "</p>\n"); }
 
 std::string ListHtml(const std::vector<std::string>& sentences) {
@@ -73,20 +85,21 @@ Section PlanSection(const ReportData& data) {
       "<p class=\"dim\">Each cell is a parameter with its stored layout: B is a copy on every "
       "rank, S(d) a split along dimension d. Equal blocks are shown once.</p>\n",
       PlanMapLegend());
-  bool open = true;
+  std::vector<const ReportedStrategy*> before;
   for (const ReportedStrategy& strategy : data.strategies) {
     if (!strategy.view.has_value() || strategy.view->plan.rows.empty()) continue;
+    // If there are many, only the first one is open.
+    const bool open = before.empty() || planned <= 2;
     absl::StrAppend(&html, "<details class=\"plan\"", open ? " open" : "", "><summary>",
-                    Escape(strategy.label), "</summary>\n",
-                    PlanMapHtml(strategy.label, strategy.view->plan), "</details>\n");
-    // Of many, only the first one is open.
-    open = planned <= 2;
+                    Escape(strategy.label), "</summary>\n", PlanOf(strategy, before),
+                    "</details>\n");
+    before.push_back(&strategy);
   }
   return {"plans", "Plans by layer", html};
 }
 
 Section ChecksSection(const ReportData& data) {
-  return {"checks", "What was checked to be equal",
+  return {"checks", "Checked to be equal",
           data.checks.empty() ? Empty("Nothing was run, so nothing was compared.")
                               : ListHtml(data.checks)};
 }
@@ -102,7 +115,7 @@ Section MachineSection(const ReportData& data) {
     absl::StrAppend(&html, "<pre tabindex=\"0\" aria-label=\"Command\"><code>", Escape(command),
                     "</code></pre>\n");
   }
-  return {"machine", "Machine, and commands to repeat it", html};
+  return {"machine", "Machine and commands", html};
 }
 
 }  // namespace tessera

@@ -52,6 +52,8 @@ struct PlanRow {
 
   // Returns the sum over the cells of one unit.
   int64_t bytes() const;
+
+  friend bool operator==(const PlanRow& a, const PlanRow& b) = default;
 };
 
 struct PlanRows {
