@@ -11,12 +11,11 @@ namespace {
 constexpr char kPolicy[] = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'";
 
 std::string Head(const std::string& title) {
-  return absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"", kPolicy, "\">\n",
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>", Escape(title),
-      "</title>\n<style>", PageStyle(), "</style>\n</head>\n");
+  return absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+                      "<meta http-equiv=\"Content-Security-Policy\" content=\"", kPolicy, "\">\n",
+                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+                      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>", Escape(title),
+                      "</title>\n<style>", PageStyle(), "</style>\n</head>\n");
 }
 
 std::string Links(const HtmlPage& page) {

@@ -22,9 +22,9 @@ std::string ReportHtml(const ReportData& data) {
   HtmlPage page;
   page.title = data.title;
   page.lead_html = LeadHtml(data);
-  page.sections = {SummarySection(data),  StepTimeSection(data),      TimelineSection(data),
-                   MemorySection(data),   CommunicationSection(data), LossSection(data),
-                   PlanSection(data),     ChecksSection(data),        MachineSection(data)};
+  page.sections = {SummarySection(data), StepTimeSection(data),      TimelineSection(data),
+                   MemorySection(data),  CommunicationSection(data), LossSection(data),
+                   PlanSection(data),    ChecksSection(data),        MachineSection(data)};
   page.footer = data.written_by.empty() ? "" : absl::StrCat("Written by ", data.written_by, ".");
   return PageHtml(page);
 }

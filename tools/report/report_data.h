@@ -44,22 +44,22 @@ struct ReportedStrategy {
   // By prices that were measured in the same rounds as the step times.
   std::optional<StepCost> calibrated;
   std::optional<MeasuredStep> measured;
-  int64_t first_step = 1;      // that of losses[0]
-  std::vector<double> losses;  // by step
-  int64_t tokens = 0;          // of a step, over all ranks
+  int64_t first_step = 1;          // that of losses[0]
+  std::vector<double> losses;      // by step
+  int64_t tokens = 0;              // of a step, over all ranks
   int64_t memory_limit_bytes = 0;  // of a rank; 0: none
   std::optional<StepView> view;
 };
 
 // Texts are plain text of one line, and need not be trusted. What is empty is left out.
 struct ReportData {
-  std::string title;      // "4 strategies compared on gpt"
-  std::string written_by;  // "tessera compare 0.4"
-  std::string model;      // "gpt: 842K parameters, 16 sequences of 128 tokens a step, adamw"
-  std::string machine;    // "AMD EPYC, AVX2"
-  std::string ranks;      // "2 ranks, shm"
-  int threads = 0;        // of each rank
-  std::string cluster;    // that predicted times are for
+  std::string title;           // "4 strategies compared on gpt"
+  std::string written_by;      // "tessera compare 0.4"
+  std::string model;           // "gpt: 842K parameters, 16 sequences of 128 tokens a step, adamw"
+  std::string machine;         // "AMD EPYC, AVX2"
+  std::string ranks;           // "2 ranks, shm"
+  int threads = 0;             // of each rank
+  std::string cluster;         // that predicted times are for
   std::string recommendation;  // a sentence: which strategy to take, and why
   std::vector<std::string> notes;     // sentences
   std::vector<std::string> checks;    // sentences: what was checked to be equal

@@ -15,9 +15,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kSections[] = {"summary",       "step-time", "timelines", "memory",
-                                     "communication", "losses",    "plans",     "checks",
-                                     "machine"};
+constexpr const char* kSections[] = {"summary", "step-time", "timelines", "memory", "communication",
+                                     "losses",  "plans",     "checks",    "machine"};
 
 int Count(const std::string& text, const std::string& part) {
   int count = 0;

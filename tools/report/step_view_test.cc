@@ -189,8 +189,8 @@ TEST(StepViewTest, BlocksThatDifferHaveRowsOfTheirOwn) {
     recomputed.push_back(row.recomputed);
   }
   EXPECT_EQ(absl::StrJoin(labels, " "), "blocks.0 blocks.1 blocks.2");
-  EXPECT_EQ(recomputed, (std::vector<Recomputed>{Recomputed::kNothing, Recomputed::kAll,
-                                                 Recomputed::kSome}));
+  EXPECT_EQ(recomputed,
+            (std::vector<Recomputed>{Recomputed::kNothing, Recomputed::kAll, Recomputed::kSome}));
 }
 
 TEST(StepViewTest, EqualBlocksNeedNotBeNeighbours) {

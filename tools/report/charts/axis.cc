@@ -59,7 +59,9 @@ std::string BytesText(double bytes) {
   return bytes == 0 ? "0" : Rounded(FormatBytes(std::llround(bytes)));
 }
 
-const char* AnchorOf(double share) { return share < 0.02 ? "start" : share > 0.98 ? "end" : "middle"; }
+const char* AnchorOf(double share) {
+  return share < 0.02 ? "start" : share > 0.98 ? "end" : "middle";
+}
 
 }  // namespace
 
@@ -86,8 +88,9 @@ Axis BytesAxis(int64_t max) {
 
 Axis StepsAxis(int64_t first, int64_t last) {
   Axis axis = {static_cast<double>(first), static_cast<double>(std::max(last, first + 1)), {}};
-  AddTicks(std::max(1.0, RoundStep(axis.max - axis.min)),
-           [](double at) { return absl::StrCat(std::llround(at)); }, &axis);
+  AddTicks(
+      std::max(1.0, RoundStep(axis.max - axis.min)),
+      [](double at) { return absl::StrCat(std::llround(at)); }, &axis);
   return axis;
 }
 
@@ -100,7 +103,8 @@ Axis ValuesAxis(double min, double max) {
   const double step = RoundStep(max - min);
   Axis axis = {step * std::floor(min / step + 1e-9), step * std::ceil(max / step - 1e-9), {}};
   const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
-  AddTicks(step, [digits](double at) { return absl::StrFormat("%.*f", digits, at); }, &axis);
+  AddTicks(
+      step, [digits](double at) { return absl::StrFormat("%.*f", digits, at); }, &axis);
   return axis;
 }
 
@@ -133,9 +137,8 @@ std::string TickRow(const Axis& horizontal) {
     const bool minor = horizontal.ticks.size() > 4 && i % 2 == 1;
     absl::StrAppend(&svg, "<line class=\"tick\" y1=\"0\" y2=\"5\" x1=\"", Percent(share),
                     "\" x2=\"", Percent(share), "\"/><text", minor ? " class=\"minor\"" : "",
-                    " x=\"", Percent(share),
-                    "\" y=\"18\" text-anchor=\"", AnchorOf(share), "\">", Escape(tick.text),
-                    "</text>");
+                    " x=\"", Percent(share), "\" y=\"18\" text-anchor=\"", AnchorOf(share), "\">",
+                    Escape(tick.text), "</text>");
   }
   return svg + "</svg>";
 }

@@ -30,11 +30,11 @@ std::string RangeMark(const BarRange& range, const Axis& axis) {
 }
 
 std::string BarRow(const Bar& bar, const BarGroup& group, const Axis& axis) {
-  std::string html = absl::StrCat("<div class=\"bar\"><span class=\"bar-label\">",
-                                  Escape(bar.label), "</span><svg width=\"100%\" height=\"22\" "
-                                  "role=\"img\" aria-label=\"",
-                                  Escape(absl::StrCat(group.label, ", ", Words(bar))), "\">",
-                                  VerticalGrid(axis));
+  std::string html =
+      absl::StrCat("<div class=\"bar\"><span class=\"bar-label\">", Escape(bar.label),
+                   "</span><svg width=\"100%\" height=\"22\" "
+                   "role=\"img\" aria-label=\"",
+                   Escape(absl::StrCat(group.label, ", ", Words(bar))), "\">", VerticalGrid(axis));
   double from = 0;
   for (const BarSegment& segment : bar.segments) {
     const double begin = std::min(axis.ShareOf(from), 1.0);
@@ -59,9 +59,9 @@ std::string BarRow(const Bar& bar, const BarGroup& group, const Axis& axis) {
 }  // namespace
 
 std::string BarChartHtml(const BarChart& chart) {
-  std::string html = absl::StrCat("<figure class=\"bars\"><figcaption><b>", Escape(chart.name),
-                                  "</b> ", Escape(chart.caption), "</figcaption>\n",
-                                  Legend(chart.legend));
+  std::string html =
+      absl::StrCat("<figure class=\"bars\"><figcaption><b>", Escape(chart.name), "</b> ",
+                   Escape(chart.caption), "</figcaption>\n", Legend(chart.legend));
   for (const BarGroup& group : chart.groups) {
     absl::StrAppend(&html, "<div class=\"bar-group\"><p class=\"group-label\"><b>",
                     Escape(group.label), "</b> ", Escape(group.note), "</p>\n");

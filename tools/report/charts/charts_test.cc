@@ -28,7 +28,9 @@ std::string TicksOf(const Axis& axis) {
 
 TEST(SvgTest, EscapesAllThatMarksUp) {
   EXPECT_EQ(Escape("</script><b>&\"'"), "&lt;/script&gt;&lt;b&gt;&amp;&quot;&#39;");
-  EXPECT_EQ(Escape(absl::string_view("a\0b\x1b", 4)), "a\xEF\xBF\xBD" "b\xEF\xBF\xBD");
+  EXPECT_EQ(Escape(absl::string_view("a\0b\x1b", 4)),
+            "a\xEF\xBF\xBD"
+            "b\xEF\xBF\xBD");
   EXPECT_EQ(Escape("\xC3\xA9\n"), "\xC3\xA9\n");
 }
 
@@ -64,10 +66,8 @@ TEST(BarChartTest, SegmentsFollowEachOther) {
   BarChart chart;
   chart.axis = SecondsAxis(4);
   chart.axis.max = 4;
-  Bar bar = {"predicted",
-             {{"computation", 1, "1 s", 0}, {"exposed", 2, "2 s", 1}},
-             BarRange{2, 3},
-             "3 s"};
+  Bar bar = {
+      "predicted", {{"computation", 1, "1 s", 0}, {"exposed", 2, "2 s", 1}}, BarRange{2, 3}, "3 s"};
   chart.groups.push_back({"fsdp", "", {bar}, 3.0});
   const std::string html = BarChartHtml(chart);
   EXPECT_THAT(html, HasSubstr("x=\"0%\" y=\"2\" width=\"25%\""));

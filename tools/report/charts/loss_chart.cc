@@ -14,8 +14,8 @@
 namespace tessera {
 namespace {
 
-constexpr int kHeight = 260;       // pixels
-constexpr int kLabelHeight = 18;   // of a line's label
+constexpr int kHeight = 260;        // pixels
+constexpr int kLabelHeight = 18;    // of a line's label
 constexpr size_t kMaxPoints = 400;  // of a curve
 constexpr size_t kMaxRows = 60;     // of the table
 
@@ -138,9 +138,10 @@ std::string DifferenceText(const std::vector<LossCurve>& curves) {
     }
   }
   return curves.size() < 2 ? ""
-                           : absl::StrFormat("The largest difference of a loss from that of %s is "
-                                             "%.2g.",
-                                             curves[0].label, most);
+                           : absl::StrFormat(
+                                 "The largest difference of a loss from that of %s is "
+                                 "%.2g.",
+                                 curves[0].label, most);
 }
 
 }  // namespace
@@ -161,14 +162,14 @@ std::string LossChartHtml(const std::vector<LossCurve>& all) {
   return absl::StrCat(
       "<figure class=\"plot\"><figcaption><b>Loss by step</b> Lines of equal losses lie on each "
       "other; later strategies have thinner lines. ",
-      Escape(DifferenceText(curves)),
-      "</figcaption><div class=\"plot-grid with-labels\">", TickColumn(axes.losses, kHeight),
-      "<svg class=\"area\" width=\"100%\" height=\"", kHeight,
+      Escape(DifferenceText(curves)), "</figcaption><div class=\"plot-grid with-labels\">",
+      TickColumn(axes.losses, kHeight), "<svg class=\"area\" width=\"100%\" height=\"", kHeight,
       "\" role=\"img\" aria-label=\"Loss by step\">", HorizontalGrid(axes.losses),
       "<svg class=\"lines\" width=\"100%\" height=\"100%\" viewBox=\"0 0 1000 1000\" "
       "preserveAspectRatio=\"none\">",
       lines, "</svg></svg>", Labels(curves, axes.losses), "<span></span>", TickRow(axes.steps),
-      "<span class=\"last\"></span></div>\n", TableBehind(LossTable(curves, axes.steps)), "</figure>\n");
+      "<span class=\"last\"></span></div>\n", TableBehind(LossTable(curves, axes.steps)),
+      "</figure>\n");
 }
 
 }  // namespace tessera

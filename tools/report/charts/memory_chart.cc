@@ -94,8 +94,8 @@ std::string Areas(const std::string& id, const LiveMemory& memory, const Axis& s
                     "\" clipPathUnits=\"objectBoundingBox\"><path transform=\"scale(.001)\" d=\"",
                     area, "\"/></clipPath>");
     absl::StrAppend(&areas, "<rect width=\"100%\" height=\"100%\" fill=\"",
-                    FillOf(static_cast<int>(category)), "\" clip-path=\"url(#", clip,
-                    ")\"><title>", NameOfCategory(category), "</title></rect>");
+                    FillOf(static_cast<int>(category)), "\" clip-path=\"url(#", clip, ")\"><title>",
+                    NameOfCategory(category), "</title></rect>");
     absl::StrAppend(&outlines, "<path class=\"outline\" vector-effect=\"non-scaling-stroke\" d=\"",
                     area, "\"/>");
   }
@@ -112,8 +112,8 @@ std::string PeakMark(const LiveMemory& memory, const Axis& seconds, const Axis& 
   const char* const anchor = x < 0.2 ? "start" : x > 0.8 ? "end" : "middle";
   return absl::StrCat("<circle class=\"peak\" r=\"4\" cx=\"", Percent(x), "\" cy=\"", y,
                       "\"/><text class=\"peak-text\" x=\"", Percent(x), "\" y=\"", y,
-                      "\" dy=\"-9\" text-anchor=\"", anchor, "\">peak ",
-                      FormatBytes(peak.total()), "</text>");
+                      "\" dy=\"-9\" text-anchor=\"", anchor, "\">peak ", FormatBytes(peak.total()),
+                      "</text>");
 }
 
 DataTable PeakTable(const std::string& label, const LiveMemory& memory) {
@@ -141,14 +141,14 @@ std::string MemoryChartHtml(const std::string& id, const std::string& label,
   std::string words = absl::StrCat(label, ": peak ", FormatBytes(peak.total()), " at ",
                                    FormatSeconds(peak.seconds));
   const std::string side = memory.side == MemorySide::kHost ? "offloaded to the host, " : "";
-  return absl::StrCat(
-      "<figure class=\"plot\"><figcaption><b>", Escape(label), "</b> ", side, "peak ",
-      FormatBytes(peak.total()), " at ", FormatSeconds(peak.seconds), " of the step</figcaption>",
-      "<div class=\"plot-grid\">", TickColumn(bytes, kHeight),
-      "<svg class=\"area\" width=\"100%\" height=\"", kHeight, "\" role=\"img\" aria-label=\"",
-      Escape(words), "\">", HorizontalGrid(bytes), Areas(id, memory, seconds, bytes),
-      PeakMark(memory, seconds, bytes), "</svg><span></span>", TickRow(seconds), "</div>\n",
-      TableBehind(PeakTable(label, memory)), "</figure>\n");
+  return absl::StrCat("<figure class=\"plot\"><figcaption><b>", Escape(label), "</b> ", side,
+                      "peak ", FormatBytes(peak.total()), " at ", FormatSeconds(peak.seconds),
+                      " of the step</figcaption>", "<div class=\"plot-grid\">",
+                      TickColumn(bytes, kHeight), "<svg class=\"area\" width=\"100%\" height=\"",
+                      kHeight, "\" role=\"img\" aria-label=\"", Escape(words), "\">",
+                      HorizontalGrid(bytes), Areas(id, memory, seconds, bytes),
+                      PeakMark(memory, seconds, bytes), "</svg><span></span>", TickRow(seconds),
+                      "</div>\n", TableBehind(PeakTable(label, memory)), "</figure>\n");
 }
 
 }  // namespace tessera

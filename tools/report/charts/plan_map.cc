@@ -43,12 +43,11 @@ std::string Mark(const StorageStyle& style) {
 
 std::string CellHtml(const PlanCell& cell) {
   const StorageStyle& style = StyleOf(cell.storage);
-  return absl::StrCat("<li class=\"cell ", style.style, "\" title=\"", style.meaning, "\">",
-                      Mark(style), "<b>", Escape(cell.name), "</b><span>", Escape(cell.layout),
-                      "</span><span>", Escape(cell.shape), ", ",
-                      absl::StrReplaceAll(FormatBytes(cell.bytes), {{" ", "&nbsp;"}}),
-                      cell.slices > 1 ? absl::StrCat(", ", Counted(cell.slices, "slice")) : "",
-                      "</span></li>");
+  return absl::StrCat(
+      "<li class=\"cell ", style.style, "\" title=\"", style.meaning, "\">", Mark(style), "<b>",
+      Escape(cell.name), "</b><span>", Escape(cell.layout), "</span><span>", Escape(cell.shape),
+      ", ", absl::StrReplaceAll(FormatBytes(cell.bytes), {{" ", "&nbsp;"}}),
+      cell.slices > 1 ? absl::StrCat(", ", Counted(cell.slices, "slice")) : "", "</span></li>");
 }
 
 std::string Chip(const char* style, const std::string& text) {
@@ -56,7 +55,8 @@ std::string Chip(const char* style, const std::string& text) {
 }
 
 std::string RowHtml(const PlanRow& row) {
-  std::string html = absl::StrCat("<li class=\"unit", row.cells.size() > kFewCells ? " wide" : "", "\"><p><b>", Escape(row.label), "</b> ");
+  std::string html = absl::StrCat("<li class=\"unit", row.cells.size() > kFewCells ? " wide" : "",
+                                  "\"><p><b>", Escape(row.label), "</b> ");
   if (row.units > 1) absl::StrAppend(&html, Chip("count", absl::StrCat(row.units, " equal units")));
   if (row.recomputed == Recomputed::kAll) {
     absl::StrAppend(&html, Chip("recomputed", "activations recomputed"));
@@ -113,9 +113,8 @@ std::string OperatorsHtml(const PlanRows& plan) {
     if (!plan.rows[i].operators.empty()) tables += TableHtml(OperatorTable(plan.rows[i]));
   }
   if (tables.empty()) return "";
-  return absl::StrCat(
-      "<details class=\"data\"><summary>Signatures of the forward pass</summary>", tables,
-      "</details>\n");
+  return absl::StrCat("<details class=\"data\"><summary>Signatures of the forward pass</summary>",
+                      tables, "</details>\n");
 }
 
 }  // namespace
@@ -125,9 +124,8 @@ std::string PlanSettingsHtml(const PlanRows& plan) {
 }
 
 std::string PlanMapHtml(const std::string& label, const PlanRows& plan) {
-  std::string html =
-      absl::StrCat("<ul class=\"map\" aria-label=\"",
-                   Escape(absl::StrCat("Plan of ", label, " by layer")), "\">\n");
+  std::string html = absl::StrCat("<ul class=\"map\" aria-label=\"",
+                                  Escape(absl::StrCat("Plan of ", label, " by layer")), "\">\n");
   size_t shown = 0, left_out = 0;
   for (const PlanRow& row : plan.rows) {
     if (row.cells.empty() && row.recomputed == Recomputed::kNothing) continue;

@@ -29,8 +29,8 @@ struct Line {
 };
 
 // Lines of equal losses lie on each other: the later ones are thinner, so that all are seen.
-constexpr Line kLines[kLineStyles] = {{"", "7"},      {"14 7", "5"},      {"4 5", "4"},
-                                      {"16 5 3 5", "3"}, {"9 9", "2.5"},  {"2 6", "2.5"},
+constexpr Line kLines[kLineStyles] = {{"", "7"},         {"14 7", "5"},     {"4 5", "4"},
+                                      {"16 5 3 5", "3"}, {"9 9", "2.5"},    {"2 6", "2.5"},
                                       {"20 4", "1.5"},   {"3 3 9 3", "1.5"}};
 
 // Returns whether the cells of a column are words, which begin at its left side; numbers end at its
@@ -86,7 +86,8 @@ std::string Percent(double share) {
 }
 
 std::string FillDefinitions() {
-  std::string html = "<svg class=\"definitions\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>";
+  std::string html =
+      "<svg class=\"definitions\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>";
   for (int i = 0; i < kFills; ++i) {
     absl::StrAppend(&html, "<pattern id=\"fill", i,
                     "\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><rect class=\"c",
@@ -114,16 +115,17 @@ std::string Legend(const std::vector<LegendEntry>& entries) {
 
 std::string LineStyle(int i) {
   const Line& line = kLines[i % kLineStyles];
-  return absl::StrCat("class=\"line l", i % kLineStyles, "\" stroke-width=\"", line.width, "\"",
-                      *line.dash == '\0' ? "" : absl::StrCat(" stroke-dasharray=\"", line.dash, "\""));
+  return absl::StrCat(
+      "class=\"line l", i % kLineStyles, "\" stroke-width=\"", line.width, "\"",
+      *line.dash == '\0' ? "" : absl::StrCat(" stroke-dasharray=\"", line.dash, "\""));
 }
 
 std::string TableHtml(const DataTable& table) {
   // A caption of the table itself would scroll away with it.
-  std::string html = absl::StrCat(
-      "<p class=\"caption\">", Escape(table.caption),
-      "</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
-      Escape(table.caption), "\"><table><thead><tr>");
+  std::string html =
+      absl::StrCat("<p class=\"caption\">", Escape(table.caption),
+                   "</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
+                   Escape(table.caption), "\"><table><thead><tr>");
   std::vector<const char*> styles;  // of columns
   for (size_t i = 0; i < table.columns.size(); ++i) {
     styles.push_back(HasWords(table, i) ? " class=\"words\"" : "");

@@ -50,8 +50,8 @@ std::string PathOf(const std::vector<LaneSpan>& spans, const Axis& axis) {
     const double x = kWidth * axis.ShareOf(span.begin);
     const double width = std::max(kWidth * axis.ShareOf(span.end) - x, kLeast);
     const double height = std::max(100 * span.share, 4.0);
-    absl::StrAppend(&path, "M", Coordinate(x), " 100h", Coordinate(width), "v-",
-                    Coordinate(height), "h-", Coordinate(width), "z");
+    absl::StrAppend(&path, "M", Coordinate(x), " 100h", Coordinate(width), "v-", Coordinate(height),
+                    "h-", Coordinate(width), "z");
   }
   return path;
 }
@@ -69,8 +69,8 @@ std::string LaneRow(const StepLane& lane, const StepView& view, const Axis& axis
                       "</span><svg width=\"100%\" height=\"18\" role=\"img\" aria-label=\"",
                       Escape(absl::StrCat(name, ": ", value, " of the step")), "\">",
                       VerticalGrid(axis), "<svg width=\"100%\" height=\"18\" viewBox=\"0 0 ",
-                      kWidth, " 100\" preserveAspectRatio=\"none\"><path class=\"", fill,
-                      "\" d=\"", PathOf(lane.spans, axis), "\"><title>",
+                      kWidth, " 100\" preserveAspectRatio=\"none\"><path class=\"", fill, "\" d=\"",
+                      PathOf(lane.spans, axis), "\"><title>",
                       Escape(absl::StrCat(name, ": ", value)), "</title></path></svg></svg>",
                       "<span class=\"bar-value\">", Escape(value), "</span></div>\n");
 }
@@ -82,8 +82,7 @@ DataTable LaneTable(const std::string& label, const StepView& view) {
   for (const StepLane& lane : view.lanes) {
     table.rows.push_back({lane.work, lane.stream.empty() ? "-" : lane.stream,
                           lane.instructions == 0 ? "-" : absl::StrCat(lane.instructions),
-                          FormatSeconds(lane.seconds),
-                          ShareText(lane.seconds, view.step_seconds)});
+                          FormatSeconds(lane.seconds), ShareText(lane.seconds, view.step_seconds)});
   }
   return table;
 }
@@ -91,10 +90,9 @@ DataTable LaneTable(const std::string& label, const StepView& view) {
 }  // namespace
 
 std::string TimelineHtml(const std::string& label, const StepView& view, const Axis& axis) {
-  std::string html = absl::StrCat(
-      "<figure class=\"timeline\"><figcaption><b>", Escape(label), "</b> ",
-      FormatSeconds(view.step_seconds), " predicted, ", Counted(view.instructions, "instruction"),
-      "</figcaption>\n");
+  std::string html = absl::StrCat("<figure class=\"timeline\"><figcaption><b>", Escape(label),
+                                  "</b> ", FormatSeconds(view.step_seconds), " predicted, ",
+                                  Counted(view.instructions, "instruction"), "</figcaption>\n");
   for (const StepLane& lane : view.lanes) absl::StrAppend(&html, LaneRow(lane, view, axis));
   return absl::StrCat(html, "<div class=\"bar\"><span class=\"bar-label\"></span>", TickRow(axis),
                       "<span class=\"bar-value\"></span></div>\n",

@@ -33,14 +33,14 @@ Bar PlannedBar(const StepCost& cost) {
   int64_t live = 0;
   for (const StepCost::Memory& memory : cost.memory()) {
     live += memory.bytes();
-    bar.segments.push_back({memory.on_host() ? absl::StrCat(memory.category(), " on the host")
-                                             : memory.category(),
-                            static_cast<double>(memory.bytes()), FormatBytes(memory.bytes()),
-                            FillOfCategory(memory.category())});
+    bar.segments.push_back(
+        {memory.on_host() ? absl::StrCat(memory.category(), " on the host") : memory.category(),
+         static_cast<double>(memory.bytes()), FormatBytes(memory.bytes()),
+         FillOfCategory(memory.category())});
   }
   if (const int64_t unused = cost.peak_bytes() - live; unused > 0) {
-    bar.segments.push_back({"between buffers, or for other Programs",
-                            static_cast<double>(unused), FormatBytes(unused), kNoFill});
+    bar.segments.push_back({"between buffers, or for other Programs", static_cast<double>(unused),
+                            FormatBytes(unused), kNoFill});
   }
   bar.text = FormatBytes(cost.peak_bytes());
   return bar;
@@ -90,9 +90,8 @@ std::string PeaksHtml(const ReportData& data) {
     axis_end = std::max(axis_end, *group.limit);
     any_limit = true;
   }
-  chart.caption = absl::StrCat(
-      "Planned bytes are those at the moment when the most are in use.",
-      any_limit ? " The dashed line is the limit." : "");
+  chart.caption = absl::StrCat("Planned bytes are those at the moment when the most are in use.",
+                               any_limit ? " The dashed line is the limit." : "");
   chart.axis = BytesAxis(static_cast<int64_t>(axis_end));
   for (const auto& [fill, name] : used) chart.legend.push_back({fill, name});
   chart.legend.push_back({kNoFill, "not divided by category"});
@@ -113,8 +112,7 @@ std::string OverTimeHtml(const ReportData& data) {
     if (!strategy.view.has_value()) continue;
     const Axis seconds = ExactSecondsAxis(strategy.view->step_seconds);
     for (const LiveMemory& memory : strategy.view->memory) {
-      const std::string id =
-          absl::StrCat(i, memory.side == MemorySide::kHost ? "-host" : "");
+      const std::string id = absl::StrCat(i, memory.side == MemorySide::kHost ? "-host" : "");
       html += MemoryChartHtml(id, strategy.label, memory, seconds, BytesAxis(largest));
     }
   }

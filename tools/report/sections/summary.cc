@@ -72,9 +72,8 @@ bool AnyMeasured(const ReportData& data) {
 
 DataTable SummaryTable(const ReportData& data) {
   const bool measured = AnyMeasured(data);
-  const bool limited = absl::c_any_of(data.strategies, [](const ReportedStrategy& each) {
-    return each.memory_limit_bytes > 0;
-  });
+  const bool limited = absl::c_any_of(
+      data.strategies, [](const ReportedStrategy& each) { return each.memory_limit_bytes > 0; });
   DataTable table = {"All strategies; times and bytes are those of a step and a rank",
                      {"strategy", "outcome", "ranks", "predicted step"},
                      {}};
@@ -82,9 +81,9 @@ DataTable SummaryTable(const ReportData& data) {
   table.columns.insert(table.columns.end(), {"tokens/s", "exposed", "peak memory"});
   if (limited) table.columns.push_back("limit");
   for (const ReportedStrategy& each : data.strategies) {
-    std::vector<std::string> row = {
-        each.label, each.remark.empty() ? OutcomeText(each.outcome) : each.remark,
-        absl::StrCat(each.ranks), Predicted(each)};
+    std::vector<std::string> row = {each.label,
+                                    each.remark.empty() ? OutcomeText(each.outcome) : each.remark,
+                                    absl::StrCat(each.ranks), Predicted(each)};
     if (measured) {
       row.push_back(each.measured.has_value() ? FormatSeconds(each.measured->median_seconds)
                                               : kNothing);

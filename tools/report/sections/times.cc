@@ -68,13 +68,12 @@ double LongestOf(const BarGroup& group) {
 }
 
 DataTable TimesTable(const std::vector<BarGroup>& groups) {
-  DataTable table = {"Step times",
-                     {"strategy", "time", "step", "computation", "exposed communication"},
-                     {}};
+  DataTable table = {
+      "Step times", {"strategy", "time", "step", "computation", "exposed communication"}, {}};
   for (const BarGroup& group : groups) {
     for (const Bar& bar : group.bars) {
-      table.rows.push_back({group.label, bar.label, bar.text, bar.segments[0].text,
-                            bar.segments[1].text});
+      table.rows.push_back(
+          {group.label, bar.label, bar.text, bar.segments[0].text, bar.segments[1].text});
     }
   }
   return table;
@@ -115,14 +114,15 @@ Section TimelineSection(const ReportData& data) {
     longest = std::max(longest, seconds);
     shortest = shortest == 0 ? seconds : std::min(shortest, seconds);
   }
-  Section section = {"timelines", "Timelines of a step", ""};
+  Section section = {"timelines", "Timelines", ""};
   if (longest <= 0) {
     section.html = "<p class=\"empty\">No strategy has a predicted timeline.</p>\n";
     return section;
   }
   const bool share_axis = longest <= kComparable * shortest;
   section.html = absl::StrCat(
-      "<p class=\"dim\">Predicted, for one rank. Each row is one kind of work. Where a row is lower "
+      "<p class=\"dim\">Predicted, for one rank. Each row is one kind of work. Where a row is "
+      "lower "
       "than its full height, the work runs during that share of the time. ",
       share_axis ? "All timelines have the same axis." : "Each timeline has its own axis.",
       "</p>\n");

@@ -104,8 +104,7 @@ std::vector<Graph> RecordSampleGpt(int layers, int channels, const std::string& 
   model.set_context(kSequence);
   const auto created = CreateGpt(model);
   TESSERA_CHECK(created.ok()) << created.status();
-  auto graphs =
-      RecordRun(**created, RunOf(recompute, micro_batches), RunGraphs::kAll);
+  auto graphs = RecordRun(**created, RunOf(recompute, micro_batches), RunGraphs::kAll);
   TESSERA_CHECK(graphs.ok()) << graphs.status();
   return *std::move(graphs);
 }
@@ -156,10 +155,10 @@ ReportData SampleComparison(int strategies, int layers, int channels) {
   const std::vector<Graph> graphs = RecordSampleGpt(layers, channels);
   ReportData data = SampleHead(absl::StrCat(strategies, " strategies compared on gpt"));
   data.notes = {"this is a sample: predicted values are real, measured ones are invented"};
-  data.checks = {
-      "All strategies had the same initial parameters and read the same tokens.",
-      "The losses, the norms, all gradients and all updates of three steps were the same, up to the "
-      "rounding of sums."};
+  data.checks = {"All strategies had the same initial parameters and read the same tokens.",
+                 "The losses, the norms, all gradients and all updates of three steps were the "
+                 "same, up to the "
+                 "rounding of sums."};
   data.commands = {
       "./bazelw run //tools/compare -- --model=gpt --strategies=data_parallel,fully_sharded "
       "--steps=40 --nproc=4 --report=report.html"};
@@ -187,8 +186,7 @@ ReportData SampleComparison(int strategies, int layers, int channels) {
 ReportData SamplePlanning() {
   ReportData data = SampleHead("Strategies for gpt on up to 8 ranks");
   data.ranks.clear();
-  data.recommendation =
-      "This is a sample: the sentence that recommends a strategy stands here.";
+  data.recommendation = "This is a sample: the sentence that recommends a strategy stands here.";
   data.commands = {"./bazelw run //tools/plan -- --model=gpt --report=report.html"};
   const std::vector<Graph> graphs = RecordSampleGpt(4, 384, "block", 2);
   for (const char* plan : {"fully_sharded", "offloaded"}) {

@@ -15,9 +15,9 @@
 #include "core/ids/table.h"
 #include "core/plan/choices/stage_passes.h"
 #include "core/plan/graph/optimizer_state.h"
+#include "core/tensor/shape.h"
 #include "core/text/counted.h"
 #include "core/text/path_pattern.h"
-#include "core/tensor/shape.h"
 #include "tools/report/view/unit_labels.h"
 
 namespace tessera {
@@ -138,7 +138,8 @@ class Units {
   Unit& At(absl::string_view path) {
     std::string scope(path);
     bool is_block = false;
-    for (size_t dot = path.find('.'); dot != path.npos && !is_block; dot = path.find('.', dot + 1)) {
+    for (size_t dot = path.find('.'); dot != path.npos && !is_block;
+         dot = path.find('.', dot + 1)) {
       is_block = blocks_.contains(path.substr(0, dot));
       if (is_block) scope = std::string(path.substr(0, dot));
     }

@@ -1,5 +1,5 @@
-// A completed Plan by layer: how each unit of a model stores its parameters, gathers them, and keeps
-// its activations.
+// A completed Plan by layer: how each unit of a model stores its parameters, gathers them, and
+// keeps its activations.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_REPORT_VIEW_PLAN_ROWS_H_
@@ -25,11 +25,11 @@ enum class Storage : uint8_t {
 
 // A parameter of a unit.
 struct PlanCell {
-  std::string name;     // its path within the unit
+  std::string name;  // its path within the unit
   Storage storage = Storage::kFull;
-  std::string layout;   // "data: S(0)", "flat over data", "1 of 2 slices data: S(0), 1 B"
-  std::string shape;    // of the full parameter: "f32[256, 64]"
-  int64_t bytes = 0;    // of the full parameter
+  std::string layout;  // "data: S(0)", "flat over data", "1 of 2 slices data: S(0), 1 B"
+  std::string shape;   // of the full parameter: "f32[256, 64]"
+  int64_t bytes = 0;   // of the full parameter
   int64_t slices = 1;
 
   friend bool operator==(const PlanCell& a, const PlanCell& b) = default;
@@ -57,14 +57,14 @@ struct PlanRow {
 };
 
 struct PlanRows {
-  std::string mesh;              // "data: 2"; "" for one rank
-  int64_t micro_batches = 1;     // of the training step
-  std::string logits;            // "kept", "recomputed"; "" if the Plan does not say
-  std::string precision;         // "bf16, reduced in f32"; "" as recorded
+  std::string mesh;           // "data: 2"; "" for one rank
+  int64_t micro_batches = 1;  // of the training step
+  std::string logits;         // "kept", "recomputed"; "" if the Plan does not say
+  std::string precision;      // "bf16, reduced in f32"; "" as recorded
   std::vector<std::string> passes;
   std::vector<std::string> recompute;  // as the Plan says it
-  int blocks = 0;                // of the Graph
-  std::vector<PlanRow> rows;     // in the order of the Graph's parameters
+  int blocks = 0;                      // of the Graph
+  std::vector<PlanRow> rows;           // in the order of the Graph's parameters
 };
 
 // Returns the rows of a run's completed Plan. Blocks that differ in nothing that a row shows share

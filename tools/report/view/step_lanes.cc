@@ -13,6 +13,9 @@ namespace {
 
 // Spans that are closer than this share of the step are one.
 constexpr double kJoined = 1e-9;
+// Many spans must have this share of the step each, on average, to be seen.
+constexpr double kVisible = 1.5e-3;
+constexpr size_t kFewSpans = 40;
 
 // The kind, the index of the stream and the operation; lanes are in this order.
 using LaneKey = std::tuple<LaneKind, int32_t, std::string>;
@@ -85,11 +88,20 @@ std::vector<TimeSpan> Without(const std::vector<TimeSpan>& spans,
   return rest;
 }
 
-// Returns the spans themselves, or the shares of `max_spans` intervals if there are more.
+// Returns whether a lane may be drawn as it is: it has few spans, or not too many that can be seen.
+bool CanBeDrawn(const std::vector<TimeSpan>& spans, double step_seconds, int max_spans) {
+  if (spans.size() > static_cast<size_t>(max_spans)) return false;
+  if (spans.size() <= kFewSpans) return true;
+  double seconds = 0;
+  for (const TimeSpan& span : spans) seconds += span.seconds();
+  return seconds >= kVisible * step_seconds * static_cast<double>(spans.size());
+}
+
+// Returns the spans themselves, or the shares of `max_spans` intervals.
 std::vector<LaneSpan> Drawn(const std::vector<TimeSpan>& spans, double step_seconds,
                             int max_spans) {
   std::vector<LaneSpan> drawn;
-  if (spans.size() <= static_cast<size_t>(max_spans)) {
+  if (CanBeDrawn(spans, step_seconds, max_spans)) {
     for (const TimeSpan& span : spans) drawn.push_back({span.begin, span.end, 1});
     return drawn;
   }

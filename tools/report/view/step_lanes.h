@@ -47,8 +47,8 @@ struct StepLane {
 // LaneKind, then communication by stream and operation, then kExposed if anything communicates.
 // Kinds of work that do not occur have no lane. The seconds of kExposed are those of OverlapOf.
 //
-// A lane with more than `max_spans` spans has equal intervals of the step instead, each with the
-// share of it in which the work runs.
+// A lane with more than `max_spans` spans, or with many that are too short to be seen, has equal
+// intervals of the step instead, each with the share of it in which the work runs.
 std::vector<StepLane> LanesOf(const Program& program, const Table<InstructionId, TimeSpan>& times,
                               int max_spans = 300);
 

@@ -92,6 +92,20 @@ TEST(StepLanesTest, ManySpansBecomeShares) {
   }
 }
 
+TEST(StepLanesTest, ManyShortSpansBecomeShares) {
+  Steps steps;
+  for (int i = 0; i < 100; ++i) {
+    steps.Compute(Phase::kForward, 10.0 * i, 10.0 * i + 1).Communicate(10.0 * i + 1, 10.0 * i + 10);
+  }
+  const std::vector<StepLane> lanes = steps.Lanes(/*max_spans=*/200);
+  ASSERT_EQ(lanes.size(), 3);
+  // A thousandth of the step each; the communication is long enough to be seen.
+  EXPECT_EQ(lanes[0].seconds, 100);
+  EXPECT_NEAR(lanes[0].spans[0].share, 0.2, 1e-12);
+  EXPECT_EQ(lanes[1].spans.size(), 100);
+  EXPECT_EQ(lanes[1].spans[0].share, 1);
+}
+
 TEST(StepLanesTest, AStepWithoutCommunicationExposesNothing) {
   const std::vector<StepLane> lanes = Steps().Compute(Phase::kUpdate, 0, 1).Lanes();
   ASSERT_EQ(lanes.size(), 1);
