@@ -48,11 +48,12 @@ footer { border-top: 1px solid var(--rule); margin-top: 2rem; padding-top: .8rem
 table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums;
   font-size: 14px; line-height: 21px; }
 .caption { color: var(--dim); font-size: .9rem; margin-top: .6rem; }
-th, td { text-align: right; padding: 5px 11px; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+th, td { text-align: right; padding: 5px 9px; border-bottom: 1px solid var(--rule); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th.words, td.words { text-align: left; }
 thead th { color: var(--dim); font-weight: 600; vertical-align: bottom; white-space: normal; min-width: 4.5rem; }
-tbody th { font-weight: 600; }
+tbody th { font-weight: 600; position: sticky; left: 0; background: var(--page); white-space: normal;
+  min-width: 11.2rem; max-width: 15rem; overflow-wrap: anywhere; }
 pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; margin: .5rem 0; font-size: .85rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .6rem 0; }
 dt { color: var(--dim); }
@@ -139,8 +140,7 @@ svg text { fill: var(--text); font-size: 12px; }
   .line-labels { grid-column: 1 / -1; grid-row: 3; display: flex; flex-wrap: wrap; gap: 0 1rem; }
   .line-labels span { position: static; margin: 0; }
   .wide .cells { grid-template-columns: repeat(auto-fill, minmax(8.6rem, 1fr)); }
-  tbody th { position: sticky; left: 0; background: var(--page); white-space: normal; min-width: 7.6rem;
-    max-width: 9rem; padding-right: .4rem; overflow-wrap: anywhere; }
+  tbody th { min-width: 7.6rem; max-width: 9rem; padding-right: .4rem; }
   svg.ticks text.minor { display: none; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0; }
   dd { margin-bottom: .5rem; }

@@ -46,11 +46,13 @@ TEST(ReportTest, ShowsWhatDoesNotFitAndWhatFailed) {
   const ReportData data = SampleComparison(6);
   const std::string html = ReportHtml(data);
   EXPECT_THAT(html, HasSubstr("<b>data_parallel: does not fit.</b> data_parallel needs "));
-  EXPECT_THAT(html, HasSubstr("<b>mine=my_plan.textproto: failed.</b> "));
+  EXPECT_THAT(
+      html,
+      HasSubstr("=plans/of_another_team/fully_sharded_within_a_host.textproto: failed.</b> "));
   // Its planned memory and its timeline are shown all the same.
   EXPECT_THAT(html, HasSubstr("Live memory, data_parallel"));
   EXPECT_THAT(html, HasSubstr("Work of a step, data_parallel"));
-  EXPECT_THAT(html, Not(HasSubstr("Live memory, mine=my_plan.textproto")));
+  EXPECT_THAT(html, Not(HasSubstr("Live memory, &lt;b&gt;")));
 }
 
 TEST(ReportTest, APlanHasNoMeasuredValues) {

@@ -130,7 +130,7 @@ std::vector<std::array<int64_t, 7>> LiveBytesByTime(const Program& program, Memo
   std::vector<std::array<int64_t, 7>> live(program.instructions.size() + 2);
   // First the differences between consecutive times, and then their sums.
   const auto add = [&live](int32_t time, Category category, int64_t bytes) {
-    const auto i = static_cast<size_t>(time + 1);
+    const auto i = static_cast<size_t>(int64_t{time} + 1);
     if (i < live.size()) live[i][static_cast<size_t>(category)] += bytes;
   };
   for (const Buffer& buffer : program.buffers) {

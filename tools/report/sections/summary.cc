@@ -1,5 +1,7 @@
-#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -32,20 +34,17 @@ const char* OutcomeText(ReportedOutcome outcome) {
   return "";
 }
 
-std::string Predicted(const ReportedStrategy& strategy) {
-  const bool priced = strategy.estimated.has_value() && strategy.estimated->step_seconds() > 0;
-  return priced ? FormatSeconds(strategy.estimated->step_seconds()) : kNothing;
-}
-
-// Returns by how much the prediction by the latest prices is off: "+3.1%".
-std::string ErrorText(const ReportedStrategy& strategy) {
-  const std::optional<StepCost>& cost =
-      strategy.calibrated.has_value() ? strategy.calibrated : strategy.estimated;
-  if (!strategy.measured.has_value() || !cost.has_value() || !(cost->step_seconds() > 0)) {
-    return kNothing;
+// Returns a predicted step time, and by how much it is off if the step was measured: "77 ms
+// (+3.1%)".
+std::string Predicted(const std::optional<StepCost>& cost,
+                      const std::optional<MeasuredStep>& measured) {
+  if (!cost.has_value() || !(cost->step_seconds() > 0)) return kNothing;
+  std::string text = FormatSeconds(cost->step_seconds());
+  if (measured.has_value() && measured->median_seconds > 0) {
+    absl::StrAppendFormat(&text, " (%+.1f%%)",
+                          100 * (cost->step_seconds() / measured->median_seconds - 1));
   }
-  return absl::StrFormat("%+.1f%%",
-                         100 * (cost->step_seconds() / strategy.measured->median_seconds - 1));
+  return text;
 }
 
 // Returns the tokens of all ranks in a second, measured or else predicted.
@@ -60,44 +59,55 @@ std::string TokenRate(const ReportedStrategy& strategy) {
   return FormatCount(static_cast<double>(strategy.tokens) / seconds);
 }
 
-std::string PeakText(const ReportedStrategy& strategy) {
-  const bool planned = strategy.estimated.has_value() && strategy.estimated->peak_bytes() > 0;
-  return planned ? FormatBytes(strategy.estimated->peak_bytes()) : kNothing;
-}
+// A column of the table. It is left out if it has nothing for any strategy.
+struct Column {
+  const char* title;
+  std::string (*text_of)(const ReportedStrategy& strategy);
+};
 
-bool AnyMeasured(const ReportData& data) {
-  return absl::c_any_of(data.strategies,
-                        [](const ReportedStrategy& each) { return each.measured.has_value(); });
-}
+std::string BytesText(int64_t bytes) { return bytes > 0 ? FormatBytes(bytes) : kNothing; }
+
+constexpr Column kColumns[] = {
+    {"outcome",
+     [](const ReportedStrategy& each) {
+       return each.remark.empty() ? OutcomeText(each.outcome) : each.remark;
+     }},
+    {"ranks", [](const ReportedStrategy& each) { return absl::StrCat(each.ranks); }},
+    {"predicted step",
+     [](const ReportedStrategy& each) { return Predicted(each.estimated, each.measured); }},
+    {"by the rounds' prices",
+     [](const ReportedStrategy& each) { return Predicted(each.calibrated, each.measured); }},
+    {"measured step",
+     [](const ReportedStrategy& each) {
+       return each.measured.has_value() ? FormatSeconds(each.measured->median_seconds)
+                                        : std::string(kNothing);
+     }},
+    {"tokens/s", TokenRate},
+    {"exposed",
+     [](const ReportedStrategy& each) {
+       const bool priced = each.estimated.has_value() && each.estimated->step_seconds() > 0;
+       return priced ? FormatSeconds(each.estimated->exposed_seconds()) : std::string(kNothing);
+     }},
+    {"peak memory",
+     [](const ReportedStrategy& each) {
+       return BytesText(each.estimated.has_value() ? each.estimated->peak_bytes() : 0);
+     }},
+    {"limit", [](const ReportedStrategy& each) { return BytesText(each.memory_limit_bytes); }},
+};
 
 DataTable SummaryTable(const ReportData& data) {
-  const bool measured = AnyMeasured(data);
-  const bool limited = absl::c_any_of(
-      data.strategies, [](const ReportedStrategy& each) { return each.memory_limit_bytes > 0; });
-  DataTable table = {"All strategies; times and bytes are those of a step and a rank",
-                     {"strategy", "outcome", "ranks", "predicted step"},
-                     {}};
-  if (measured) table.columns.insert(table.columns.end(), {"measured step", "error of prediction"});
-  table.columns.insert(table.columns.end(), {"tokens/s", "exposed", "peak memory"});
-  if (limited) table.columns.push_back("limit");
-  for (const ReportedStrategy& each : data.strategies) {
-    std::vector<std::string> row = {each.label,
-                                    each.remark.empty() ? OutcomeText(each.outcome) : each.remark,
-                                    absl::StrCat(each.ranks), Predicted(each)};
-    if (measured) {
-      row.push_back(each.measured.has_value() ? FormatSeconds(each.measured->median_seconds)
-                                              : kNothing);
-      row.push_back(ErrorText(each));
-    }
-    row.push_back(TokenRate(each));
-    row.push_back(each.estimated.has_value() && each.estimated->step_seconds() > 0
-                      ? FormatSeconds(each.estimated->exposed_seconds())
-                      : kNothing);
-    row.push_back(PeakText(each));
-    if (limited) {
-      row.push_back(each.memory_limit_bytes > 0 ? FormatBytes(each.memory_limit_bytes) : kNothing);
-    }
-    table.rows.push_back(std::move(row));
+  DataTable table = {"Times of a step, and bytes of a rank", {"strategy"}, {}};
+  if (absl::c_any_of(data.strategies,
+                     [](const ReportedStrategy& each) { return each.measured.has_value(); })) {
+    table.caption += "; percentages are how far a prediction is off the measured step";
+  }
+  for (const ReportedStrategy& each : data.strategies) table.rows.push_back({each.label});
+  for (const Column& column : kColumns) {
+    std::vector<std::string> cells;
+    for (const ReportedStrategy& each : data.strategies) cells.push_back(column.text_of(each));
+    if (absl::c_all_of(cells, [](const std::string& cell) { return cell == kNothing; })) continue;
+    table.columns.push_back(column.title);
+    for (size_t i = 0; i < cells.size(); ++i) table.rows[i].push_back(std::move(cells[i]));
   }
   return table;
 }

@@ -41,7 +41,7 @@ BarGroup TimesOf(const ReportedStrategy& strategy) {
                                  strategy.estimated->exposed_seconds()));
   }
   if (IsPriced(strategy.calibrated)) {
-    group.bars.push_back(StepBar("predicted, latest prices", strategy.calibrated->step_seconds(),
+    group.bars.push_back(StepBar("by the rounds' prices", strategy.calibrated->step_seconds(),
                                  strategy.calibrated->exposed_seconds()));
   }
   if (strategy.measured.has_value()) {
@@ -89,6 +89,12 @@ Section StepTimeSection(const ReportData& data) {
                      [](const ReportedStrategy& each) { return each.measured.has_value(); })) {
     chart.caption +=
         " The mark on a measured bar reaches from the first to the third quartile of its steps.";
+  }
+  if (absl::c_any_of(data.strategies,
+                     [](const ReportedStrategy& each) { return each.calibrated.has_value(); })) {
+    chart.caption +=
+        " By the rounds' prices: predicted once more, from the times of kernels and collectives "
+        "that were measured beside the steps.";
   }
   double longest = 0;
   for (const ReportedStrategy& strategy : data.strategies) {

@@ -62,13 +62,19 @@ void InventMeasurements(int number, ReportedStrategy* strategy) {
 
 ReportedStrategy FailedStrategy() {
   ReportedStrategy strategy;
-  strategy.label = "mine=my_plan.textproto";
+  // Labels are a user's texts, and need not be short.
+  strategy.label = "<b>\"mine\"</b>=plans/of_another_team/fully_sharded_within_a_host.textproto";
   strategy.outcome = ReportedOutcome::kFailed;
   strategy.remark = "failed";
   strategy.fault =
-      "mine: the Plan's store 'wte.wieght' matches no state of the Graphs; similar is 'wte.weight'";
+      "the Plan's store 'wte.wieght' matches no state of the Graphs; similar is 'wte.weight'";
   strategy.ranks = kRanks;
   return strategy;
+}
+
+// Returns the label of an entry with options for one of the Plans.
+std::string LabelOf(const std::string& plan) {
+  return plan == "zero1" ? "fsdp:shard=optimizer,bucket=4MiB,prefetch=2" : plan;
 }
 
 void SetDoesNotFit(ReportedStrategy* strategy) {
@@ -168,7 +174,8 @@ ReportData SampleComparison(int strategies, int layers, int channels) {
                      : std::vector<std::string>{"data_parallel", "fully_sharded"};
   int64_t limit = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
-    ReportedStrategy strategy = SampleStrategy(plans[i], graphs, SamplePlan(plans[i]), kRanks);
+    ReportedStrategy strategy =
+        SampleStrategy(LabelOf(plans[i]), graphs, SamplePlan(plans[i]), kRanks);
     // Of many, the first one does not fit.
     if (strategies > 2 && i == 0) limit = strategy.estimated->peak_bytes() * 9 / 10;
     strategy.memory_limit_bytes = limit;

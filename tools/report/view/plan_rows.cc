@@ -194,38 +194,60 @@ PlanCell CellOf(const std::string& name, const State& parameter,
 }
 
 // Adds the parameters and the operators of the forward pass to their units.
-void AddContents(const Graph& recorded, const Program& program, const PlanPart& part,
-                 const StageLookup& lookup, Units* units) {
-  absl::flat_hash_map<absl::string_view, std::vector<std::string>> slices_of;
-  for (const ProgramState& state : program.states) slices_of[state.origin].push_back(state.path);
-  absl::flat_hash_map<absl::string_view, absl::string_view> signature_of;
-  for (const ComputeChoice& choice : part.compute()) {
-    signature_of[choice.path()] = choice.signature();
-  }
-  absl::flat_hash_map<ValueId, const State*> parameters;
-  for (const State& state : recorded.states()) {
-    if (state.role == Role::kParameter && state.input != kNone) parameters[state.input] = &state;
-  }
-  for (const Op& op : recorded.ops()) {
-    if (op.phase != Phase::kForward) continue;
-    for (const ValueId input : op.inputs) {
-      const auto found = parameters.find(input);
-      if (found == parameters.end() || found->second == nullptr) continue;
-      const State& state = *std::exchange(found->second, nullptr);
-      Unit& unit = units->At(state.path);
-      std::vector<std::string> slices = slices_of[state.path];
-      if (slices.empty()) slices = {state.path};
-      for (const std::string& slice : slices) {
-        if (const int group = lookup.GroupOf(slice); group >= 0) ++unit.members[group];
-      }
-      unit.row.cells.push_back(CellOf(NameWithin(unit.path, state.path), state, slices, lookup));
+class ContentsWriter {
+ public:
+  ContentsWriter(const Program& program, const PlanPart& part, const StageLookup& lookup,
+                 Units* units)
+      : lookup_(lookup), units_(*units) {
+    for (const ProgramState& state : program.states) slices_of_[state.origin].push_back(state.path);
+    for (const ComputeChoice& choice : part.compute()) {
+      signature_of_[choice.path()] = choice.signature();
     }
-    Unit& unit = units->At(op.path);
-    const auto signature = signature_of.find(op.path);
-    if (signature == signature_of.end()) continue;  // one rank, or it runs in slices
+  }
+
+  void Add(const Graph& recorded) {
+    absl::flat_hash_map<ValueId, const State*> unread;
+    for (const State& state : recorded.states()) {
+      if (state.role == Role::kParameter && state.input != kNone) unread[state.input] = &state;
+    }
+    for (const Op& op : recorded.ops()) {
+      if (op.phase != Phase::kForward) continue;
+      for (const ValueId input : op.inputs) {
+        const auto found = unread.find(input);
+        if (found == unread.end()) continue;
+        AddParameter(*found->second);
+        unread.erase(found);
+      }
+      AddOperator(op);
+    }
+    for (const State& state : recorded.states()) {
+      if (unread.contains(state.input)) AddParameter(state);
+    }
+  }
+
+ private:
+  void AddParameter(const State& state) {
+    Unit& unit = units_.At(state.path);
+    std::vector<std::string> slices = slices_of_[state.path];
+    if (slices.empty()) slices = {state.path};
+    for (const std::string& slice : slices) {
+      if (const int group = lookup_.GroupOf(slice); group >= 0) ++unit.members[group];
+    }
+    unit.row.cells.push_back(CellOf(NameWithin(unit.path, state.path), state, slices, lookup_));
+  }
+
+  void AddOperator(const Op& op) {
+    Unit& unit = units_.At(op.path);
+    const auto signature = signature_of_.find(op.path);
+    if (signature == signature_of_.end()) return;  // one rank, or it runs in slices
     unit.row.operators.emplace_back(NameWithin(unit.path, op.path), signature->second);
   }
-}
+
+  const StageLookup& lookup_;
+  Units& units_;
+  absl::flat_hash_map<absl::string_view, std::vector<std::string>> slices_of_;
+  absl::flat_hash_map<absl::string_view, absl::string_view> signature_of_;
+};
 
 // Notes the units whose activations are recomputed.
 void AddRecomputation(const Program& program, const PlanPart& part, Units* units) {
@@ -320,7 +342,7 @@ PlanRows PlanRowsOf(const Graph& recorded, const CompiledRun& run) {
   AddSettings(stage, *part, &rows);
   const StageLookup lookup(stage, recorded);
   Units units(recorded);
-  AddContents(recorded, *program, *part, lookup, &units);
+  ContentsWriter(*program, *part, lookup, &units).Add(recorded);
   AddRecomputation(*program, *part, &units);
   for (Unit& unit : units.units()) {
     for (const auto& [group, in_unit] : unit.members) {
