@@ -14,6 +14,9 @@ namespace {
 
 // The width of a row's viewBox, and the least width of a span in it, so that it can be seen.
 constexpr double kWidth = 1000, kLeast = 1.4;
+// If there are more spans, and most are too short to be seen, intervals of this width are drawn.
+constexpr size_t kFewSpans = 40;
+constexpr double kInterval = 3;
 
 // Returns the fill of a kind of work; communication that is exposed has that of the step times.
 int FillOfLane(LaneKind kind) {
@@ -43,6 +46,16 @@ std::string NameOfLane(const StepLane& lane) {
   return by_stream ? absl::StrCat(lane.work, ", ", lane.stream) : lane.work;
 }
 
+// Returns the spans, or intervals if the spans would cover much more of the axis than they last.
+std::vector<LaneSpan> DrawnSpans(const StepLane& lane, const Axis& axis) {
+  const double covered = kLeast / kWidth * (axis.max - axis.min);
+  double seconds = 0;
+  for (const LaneSpan& span : lane.spans) seconds += span.end - span.begin;
+  const auto count = static_cast<double>(lane.spans.size());
+  if (lane.spans.size() <= kFewSpans || seconds >= covered * count) return lane.spans;
+  return InIntervals(lane.spans, kInterval / kWidth * (axis.max - axis.min));
+}
+
 // Returns the outline of the spans: a share of the time is the same share of the height.
 std::string PathOf(const std::vector<LaneSpan>& spans, const Axis& axis) {
   std::string path;
@@ -70,7 +83,7 @@ std::string LaneRow(const StepLane& lane, const StepView& view, const Axis& axis
                       Escape(absl::StrCat(name, ": ", value, " of the step")), "\">",
                       VerticalGrid(axis), "<svg width=\"100%\" height=\"18\" viewBox=\"0 0 ",
                       kWidth, " 100\" preserveAspectRatio=\"none\"><path class=\"", fill, "\" d=\"",
-                      PathOf(lane.spans, axis), "\"><title>",
+                      PathOf(DrawnSpans(lane, axis), axis), "\"><title>",
                       Escape(absl::StrCat(name, ": ", value)), "</title></path></svg></svg>",
                       "<span class=\"bar-value\">", Escape(value), "</span></div>\n");
 }

@@ -26,7 +26,7 @@ Section CommunicationSection(const ReportData& data);
 Section LossSection(const ReportData& data);
 // The Plan of each strategy by layer.
 Section PlanSection(const ReportData& data);
-// What was checked to be equal.
+// The checks that found everything equal.
 Section ChecksSection(const ReportData& data);
 // The machine, and the commands that repeat the report.
 Section MachineSection(const ReportData& data);

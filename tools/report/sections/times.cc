@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kComputationFill = 0, kExposedFill = 1;
 // Timelines share an axis, unless the longest step is so many times as long as the shortest.
-constexpr double kComparable = 12;
+constexpr double kComparable = 8;
 
 // Returns a bar of a step; `exposed` is a part of its seconds.
 Bar StepBar(const std::string& label, double seconds, double exposed) {

@@ -176,7 +176,7 @@ ReportData SampleComparison(int strategies, int layers, int channels) {
   for (size_t i = 0; i < plans.size(); ++i) {
     ReportedStrategy strategy =
         SampleStrategy(LabelOf(plans[i]), graphs, SamplePlan(plans[i]), kRanks);
-    // Of many, the first one does not fit.
+    // If there are many, the first one does not fit.
     if (strategies > 2 && i == 0) limit = strategy.estimated->peak_bytes() * 9 / 10;
     strategy.memory_limit_bytes = limit;
     if (limit > 0 && strategy.estimated->peak_bytes() > limit) {

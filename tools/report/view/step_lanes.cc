@@ -1,6 +1,7 @@
 #include "tools/report/view/step_lanes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <tuple>
@@ -13,9 +14,6 @@ namespace {
 
 // Spans that are closer than this share of the step are one.
 constexpr double kJoined = 1e-9;
-// Many spans must have this share of the step each, on average, to be seen.
-constexpr double kVisible = 1.5e-3;
-constexpr size_t kFewSpans = 40;
 
 // The kind, the index of the stream and the operation; lanes are in this order.
 using LaneKey = std::tuple<LaneKind, int32_t, std::string>;
@@ -88,52 +86,44 @@ std::vector<TimeSpan> Without(const std::vector<TimeSpan>& spans,
   return rest;
 }
 
-// Returns whether a lane may be drawn as it is: it has few spans, or not too many that can be seen.
-bool CanBeDrawn(const std::vector<TimeSpan>& spans, double step_seconds, int max_spans) {
-  if (spans.size() > static_cast<size_t>(max_spans)) return false;
-  if (spans.size() <= kFewSpans) return true;
-  double seconds = 0;
-  for (const TimeSpan& span : spans) seconds += span.seconds();
-  return seconds >= kVisible * step_seconds * static_cast<double>(spans.size());
-}
-
-// Returns the spans themselves, or the shares of `max_spans` intervals.
-std::vector<LaneSpan> Drawn(const std::vector<TimeSpan>& spans, double step_seconds,
-                            int max_spans) {
-  std::vector<LaneSpan> drawn;
-  if (CanBeDrawn(spans, step_seconds, max_spans)) {
-    for (const TimeSpan& span : spans) drawn.push_back({span.begin, span.end, 1});
-    return drawn;
-  }
-  const double width = step_seconds / max_spans;
-  std::vector<double> busy(max_spans, 0.0);
-  for (const TimeSpan& span : spans) {
-    for (int i = std::min(static_cast<int>(span.begin / width), max_spans - 1); i < max_spans;
-         ++i) {
-      const double begin = std::max(span.begin, i * width);
-      const double end = i + 1 == max_spans ? span.end : std::min(span.end, (i + 1) * width);
-      if (end > begin) busy[i] += end - begin;
-      if (span.end <= (i + 1) * width) break;
-    }
-  }
-  for (int i = 0; i < max_spans; ++i) {
-    if (busy[i] <= 0) continue;
-    drawn.push_back({i * width, (i + 1) * width, std::min(busy[i] / width, 1.0)});
-  }
-  return drawn;
-}
-
 StepLane MakeLane(LaneKind kind, const std::vector<TimeSpan>& spans, double step_seconds,
                   int max_spans) {
   StepLane lane;
   lane.kind = kind;
   lane.work = WorkName(kind);
-  for (const TimeSpan& span : spans) lane.seconds += span.seconds();
-  lane.spans = Drawn(spans, step_seconds, max_spans);
+  for (const TimeSpan& span : spans) {
+    lane.seconds += span.seconds();
+    lane.spans.push_back({span.begin, span.end, 1});
+  }
+  if (lane.spans.size() > static_cast<size_t>(max_spans)) {
+    lane.spans = InIntervals(lane.spans, step_seconds / max_spans);
+  }
   return lane;
 }
 
 }  // namespace
+
+std::vector<LaneSpan> InIntervals(const std::vector<LaneSpan>& spans, double width) {
+  std::vector<LaneSpan> intervals;
+  if (spans.empty()) return intervals;
+  const auto count = static_cast<size_t>(std::ceil(spans.back().end / width - kJoined));
+  std::vector<double> busy(std::max(count, size_t{1}), 0.0);
+  const auto end_of = [width](size_t i) { return static_cast<double>(i + 1) * width; };
+  for (const LaneSpan& span : spans) {
+    double from = span.begin;
+    for (size_t i = std::min(static_cast<size_t>(from / width), busy.size() - 1);; ++i) {
+      const bool last = i + 1 == busy.size() || span.end <= end_of(i);
+      const double to = last ? span.end : std::max(from, end_of(i));
+      busy[i] += span.share * (to - from);
+      from = to;
+      if (last) break;
+    }
+  }
+  for (size_t i = 0; i < busy.size(); ++i) {
+    if (busy[i] > 0) intervals.push_back({end_of(i) - width, end_of(i), busy[i] / width});
+  }
+  return intervals;
+}
 
 std::vector<StepLane> LanesOf(const Program& program, const Table<InstructionId, TimeSpan>& times,
                               int max_spans) {

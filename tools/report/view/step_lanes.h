@@ -43,12 +43,16 @@ struct StepLane {
   std::vector<LaneSpan> spans;  // disjoint, in order; their busy seconds add up to `seconds`
 };
 
+// Returns intervals of `width` seconds for a lane's spans, each with the share of it in which the
+// work runs. Intervals in which it does not run are left out.
+std::vector<LaneSpan> InIntervals(const std::vector<LaneSpan>& spans, double width);
+
 // Returns the lanes of a step whose instructions run at `times`: those that compute in the order of
 // LaneKind, then communication by stream and operation, then kExposed if anything communicates.
 // Kinds of work that do not occur have no lane. The seconds of kExposed are those of OverlapOf.
 //
-// A lane with more than `max_spans` spans, or with many that are too short to be seen, has equal
-// intervals of the step instead, each with the share of it in which the work runs.
+// A lane with more than `max_spans` spans has so many equal intervals of the step instead
+// (InIntervals).
 std::vector<StepLane> LanesOf(const Program& program, const Table<InstructionId, TimeSpan>& times,
                               int max_spans = 300);
 

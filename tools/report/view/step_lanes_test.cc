@@ -92,18 +92,17 @@ TEST(StepLanesTest, ManySpansBecomeShares) {
   }
 }
 
-TEST(StepLanesTest, ManyShortSpansBecomeShares) {
-  Steps steps;
-  for (int i = 0; i < 100; ++i) {
-    steps.Compute(Phase::kForward, 10.0 * i, 10.0 * i + 1).Communicate(10.0 * i + 1, 10.0 * i + 10);
-  }
-  const std::vector<StepLane> lanes = steps.Lanes(/*max_spans=*/200);
-  ASSERT_EQ(lanes.size(), 3);
-  // A thousandth of the step each; the communication is long enough to be seen.
-  EXPECT_EQ(lanes[0].seconds, 100);
-  EXPECT_NEAR(lanes[0].spans[0].share, 0.2, 1e-12);
-  EXPECT_EQ(lanes[1].spans.size(), 100);
-  EXPECT_EQ(lanes[1].spans[0].share, 1);
+TEST(StepLanesTest, IntervalsKeepTheBusySeconds) {
+  const std::vector<LaneSpan> intervals =
+      InIntervals({{0.5, 1.5, 1}, {1.5, 2.25, 0.5}, {7, 8, 1}}, /*width=*/1);
+  ASSERT_EQ(intervals.size(), 4);
+  EXPECT_EQ(intervals[0].begin, 0);
+  EXPECT_EQ(intervals[0].share, 0.5);
+  EXPECT_EQ(intervals[1].share, 0.5 + 0.25);
+  EXPECT_EQ(intervals[2].share, 0.125);
+  EXPECT_EQ(intervals[3].begin, 7);
+  EXPECT_EQ(intervals[3].share, 1);
+  EXPECT_TRUE(InIntervals({}, 1).empty());
 }
 
 TEST(StepLanesTest, AStepWithoutCommunicationExposesNothing) {
