@@ -10,7 +10,7 @@ namespace tessera {
 
 // Returns the page, which needs no network and no script: charts are inline SVG, with tables beside
 // them. All texts of `data` are escaped. The same data give the same bytes. A strategy takes at
-// most about 250 KB, whatever the size of its model.
+// most about 300 KB, whatever the size of its model; what has no room is counted.
 //
 // Thread safety: a pure function.
 std::string ReportHtml(const ReportData& data);

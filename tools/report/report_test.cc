@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,33 @@ TEST(ReportTest, TheSameDataGiveTheSameBytes) {
 
 TEST(ReportTest, SixStrategiesOnManyLayersStaySmall) {
   EXPECT_LT(ReportHtml(SampleComparison(6, /*layers=*/96, /*channels=*/16)).size(), 2'000'000);
+}
+
+// The largest report: no two blocks of any strategy are equal, and all lanes and curves are full.
+TEST(ReportTest, PlansThatDifferInEveryBlockStaySmall) {
+  ReportData data = SampleComparison(6, /*layers=*/96, /*channels=*/16);
+  data.strategies.resize(5);
+  data.strategies.push_back(data.strategies[1]);
+  for (ReportedStrategy& strategy : data.strategies) {
+    PlanRows& plan = strategy.view->plan;
+    const PlanRow block =
+        *std::max_element(plan.rows.begin(), plan.rows.end(),
+                          [](const PlanRow& a, const PlanRow& b) { return a.units < b.units; });
+    plan.rows.clear();
+    for (int i = 0; i < 200; ++i) {
+      plan.rows.push_back(block);
+      plan.rows.back().units = 1;
+      plan.rows.back().label = absl::StrCat(strategy.label, ".blocks.", i);
+    }
+    for (StepLane& lane : strategy.view->lanes) {
+      lane.spans.clear();
+      for (int i = 0; i < 300; ++i) lane.spans.push_back({i * 1.001e-5, (i + 1) * 1.001e-5, 0.123});
+    }
+    strategy.losses.assign(10000, 3.21);
+  }
+  const std::string html = ReportHtml(data);
+  EXPECT_LT(html.size(), 2'000'000);
+  EXPECT_THAT(html, HasSubstr("more units"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,10 @@
 namespace tessera {
 namespace {
 
-// More cells of a row, and more rows, are only counted, so that the page stays small.
-constexpr size_t kMaxCells = 80, kMaxRows = 200, kMaxOperators = 60;
+// More cells or operators of a unit are only counted, so that the page stays small.
+constexpr size_t kMaxCells = 80, kMaxOperators = 60;
+// Once a map, or the tables of its signatures, has so many bytes, its other units are only counted.
+constexpr size_t kMaxMapBytes = 150'000, kMaxTableBytes = 40'000;
 // Units with at most so many cells share a line of the page.
 constexpr size_t kFewCells = 3;
 
@@ -44,9 +47,9 @@ std::string Mark(const StorageStyle& style) {
 std::string CellHtml(const PlanCell& cell) {
   const StorageStyle& style = StyleOf(cell.storage);
   return absl::StrCat(
-      "<li class=\"cell ", style.style, "\" title=\"", style.meaning, "\">", Mark(style), "<b>",
-      Escape(cell.name), "</b><span>", Escape(cell.layout), "</span><span>", Escape(cell.shape),
-      ", ", absl::StrReplaceAll(FormatBytes(cell.bytes), {{" ", "&nbsp;"}}),
+      "<li class=\"cell ", style.style, "\">", Mark(style), "<b>", Escape(cell.name), "</b><span>",
+      Escape(cell.layout), "</span><span>", Escape(cell.shape), ", ",
+      absl::StrReplaceAll(FormatBytes(cell.bytes), {{" ", "&nbsp;"}}),
       cell.slices > 1 ? absl::StrCat(", ", Counted(cell.slices, "slice")) : "", "</span></li>");
 }
 
@@ -107,14 +110,26 @@ std::string SettingsText(const PlanRows& plan) {
   return absl::StrJoin(settings, "; ");
 }
 
+// Returns a line that counts the units that a list leaves out.
+std::string LeftOut(int64_t units) {
+  return units == 0 ? ""
+                    : absl::StrCat("<p class=\"dim\">and ", Counted(units, "more unit"), "</p>\n");
+}
+
 std::string OperatorsHtml(const PlanRows& plan) {
   std::string tables;
-  for (size_t i = 0; i < std::min(plan.rows.size(), kMaxRows); ++i) {
-    if (!plan.rows[i].operators.empty()) tables += TableHtml(OperatorTable(plan.rows[i]));
+  int64_t left_out = 0;
+  for (const PlanRow& row : plan.rows) {
+    if (row.operators.empty()) continue;
+    if (tables.size() > kMaxTableBytes) {
+      left_out += row.units;
+    } else {
+      tables += TableHtml(OperatorTable(row));
+    }
   }
   if (tables.empty()) return "";
   return absl::StrCat("<details class=\"data\"><summary>Signatures of the forward pass</summary>",
-                      tables, "</details>\n");
+                      tables, LeftOut(left_out), "</details>\n");
 }
 
 }  // namespace
@@ -126,18 +141,16 @@ std::string PlanSettingsHtml(const PlanRows& plan) {
 std::string PlanMapHtml(const std::string& label, const PlanRows& plan) {
   std::string html = absl::StrCat("<ul class=\"map\" aria-label=\"",
                                   Escape(absl::StrCat("Plan of ", label, " by layer")), "\">\n");
-  size_t shown = 0, left_out = 0;
+  int64_t left_out = 0;
   for (const PlanRow& row : plan.rows) {
     if (row.cells.empty() && row.recomputed == Recomputed::kNothing) continue;
-    if (++shown > kMaxRows) {
-      ++left_out;
+    if (html.size() > kMaxMapBytes) {
+      left_out += row.units;
     } else {
       absl::StrAppend(&html, RowHtml(row));
     }
   }
-  absl::StrAppend(&html, "</ul>\n");
-  if (left_out > 0) absl::StrAppend(&html, "<p>and ", Counted(left_out, "more unit"), "</p>\n");
-  return html + OperatorsHtml(plan);
+  return absl::StrCat(html, "</ul>\n", LeftOut(left_out), OperatorsHtml(plan));
 }
 
 std::string PlanMapLegend() {
