@@ -43,6 +43,9 @@ std::string TableOf(const Comparison& comparison) {
 }  // namespace
 
 std::string Title(const Comparison& comparison) {
+  if (comparison.predicted_only) {
+    return absl::StrCat(comparison.model, "; ", comparison.ranks, "; ", comparison.cluster);
+  }
   return absl::StrCat(comparison.model, comparison.ranks.empty() ? "" : "; ", comparison.ranks,
                       "; ", comparison.processor, ", ", Counted(comparison.threads, "thread"),
                       comparison.ranks.empty() ? "" : " each");

@@ -15,6 +15,10 @@ int64_t Align(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+bool IsOnSide(MemorySpace space, MemorySide side) {
+  return (space == MemorySpace::kOffloadHost) == (side == MemorySide::kHost);
+}
+
 }  // namespace
 
 absl::Status StateLayout::Add(const Program& program) {
@@ -92,20 +96,17 @@ void PlanMemory(const StateLayout& states, Program& program) {
 }
 
 MemoryReport ReportMemory(const Program& program, MemorySide side) {
-  const auto is_on_side = [side](MemorySpace space) {
-    return (space == MemorySpace::kOffloadHost) == (side == MemorySide::kHost);
-  };
   const int32_t count = static_cast<int32_t>(program.instructions.size());
   std::vector<int64_t> change(count + 3, 0);
   for (const Buffer& buffer : program.buffers) {
-    if (!is_on_side(buffer.space)) continue;
+    if (!IsOnSide(buffer.space, side)) continue;
     const int64_t bytes = Align(buffer.bytes);
     change[buffer.first + 1] += bytes;
     change[buffer.last + 2] -= bytes;
   }
   MemoryReport report;
   for (const MemorySpace space : kAllMemorySpaces) {
-    if (is_on_side(space)) report.arena_bytes += program.arenas[space];
+    if (IsOnSide(space, side)) report.arena_bytes += program.arenas[space];
   }
   int64_t live = 0;
   for (int32_t time = -1; time <= count; ++time) {
@@ -116,13 +117,39 @@ MemoryReport ReportMemory(const Program& program, MemorySide side) {
     }
   }
   for (const Buffer& buffer : program.buffers) {
-    if (is_on_side(buffer.space) && buffer.first <= report.peak_instruction &&
+    if (IsOnSide(buffer.space, side) && buffer.first <= report.peak_instruction &&
         report.peak_instruction <= buffer.last) {
       report.bytes_at_peak[static_cast<size_t>(buffer.CategoryAt(report.peak_instruction))] +=
           Align(buffer.bytes);
     }
   }
   return report;
+}
+
+std::vector<std::array<int64_t, 7>> LiveBytesByTime(const Program& program, MemorySide side) {
+  std::vector<std::array<int64_t, 7>> live(program.instructions.size() + 2);
+  // First the differences between consecutive times, and then their sums.
+  const auto add = [&live](int32_t time, Category category, int64_t bytes) {
+    const auto i = static_cast<size_t>(int64_t{time} + 1);
+    if (i < live.size()) live[i][static_cast<size_t>(category)] += bytes;
+  };
+  for (const Buffer& buffer : program.buffers) {
+    if (!IsOnSide(buffer.space, side)) continue;
+    const int64_t bytes = Align(buffer.bytes);
+    Category held = buffer.CategoryAt(buffer.first);
+    add(buffer.first, held, bytes);
+    for (const CategoryChange& change : buffer.changes) {
+      if (change.first <= buffer.first || change.first > buffer.last) continue;
+      add(change.first, held, -bytes);
+      add(change.first, change.category, bytes);
+      held = change.category;
+    }
+    add(buffer.last + 1, held, -bytes);
+  }
+  for (size_t i = 1; i < live.size(); ++i) {
+    for (size_t c = 0; c < live[i].size(); ++c) live[i][c] += live[i - 1][c];
+  }
+  return live;
 }
 
 }  // namespace tessera

@@ -66,6 +66,12 @@ struct MemoryReport {
 };
 MemoryReport ReportMemory(const Program& program, MemorySide side = MemorySide::kDevice);
 
+// Returns the live bytes by Category, each buffer with its alignment, at every time of a Buffer:
+// element t + 1 is that of time t, from -1 to the number of instructions. Element peak_instruction
+// + 1 of a MemoryReport is its bytes_at_peak.
+std::vector<std::array<int64_t, 7>> LiveBytesByTime(const Program& program,
+                                                    MemorySide side = MemorySide::kDevice);
+
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_PROGRAM_MEMORY_MEMORY_PLAN_H_

@@ -28,7 +28,37 @@ TEST(ReportMemory, CountsAReusedBufferAsWhatItHoldsAtThePeak) {
     EXPECT_EQ(report.peak_instruction, peak);
     EXPECT_EQ(BytesAtPeak(report, Category::kActivations), peak == 1 ? 192 : 128);
     EXPECT_EQ(BytesAtPeak(report, Category::kGradients), peak == 1 ? 0 : 64);
+    EXPECT_EQ(LiveBytesByTime(program)[peak + 1], report.bytes_at_peak);
   }
+}
+
+TEST(LiveBytesByTime, FollowsLiveRangesAndChanges) {
+  Program program;
+  program.instructions.resize(2);
+  Buffer state;
+  state.bytes = 100;  // aligned: 128
+  state.category = Category::kParameters;
+  state.first = -1;
+  state.last = 2;
+  Buffer reused;
+  reused.bytes = 64;
+  reused.first = 0;
+  reused.last = 1;
+  reused.changes = {{1, Category::kGradients}};
+  Buffer offloaded = state;
+  offloaded.space = MemorySpace::kOffloadHost;
+  program.buffers = {state, reused, offloaded};
+  const auto live = LiveBytesByTime(program);
+  ASSERT_EQ(live.size(), 4);
+  const auto at = [&live](int32_t time, Category category) {
+    return live[time + 1][static_cast<size_t>(category)];
+  };
+  for (int32_t time = -1; time <= 2; ++time) {
+    EXPECT_EQ(at(time, Category::kParameters), 128) << time;
+    EXPECT_EQ(at(time, Category::kActivations), time == 0 ? 64 : 0) << time;
+    EXPECT_EQ(at(time, Category::kGradients), time == 1 ? 64 : 0) << time;
+  }
+  EXPECT_EQ(LiveBytesByTime(program, MemorySide::kHost)[1][0], 128);
 }
 
 Program OneState(absl::string_view name, int64_t bytes, MemorySpace space) {
