@@ -165,7 +165,8 @@ void AddRateRow(const std::string& label, std::function<int64_t(const StrategyRe
 
 void AddTimes(const Comparison& comparison, Rows* rows) {
   AddTimeRow(
-      comparison.predicted_only ? "step time" : "step time, median", [](const StepCost& cost) { return cost.step_seconds(); },
+      comparison.predicted_only ? "step time" : "step time, median",
+      [](const StepCost& cost) { return cost.step_seconds(); },
       [](const StrategyResult& each) { return Median(each.step_seconds); }, rows);
   rows->Add("  by the prices of these rounds", [](const StrategyResult& each) {
     const bool is_calibrated = HasRun(each) && each.calibrated.step_seconds() > 0;

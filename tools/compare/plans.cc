@@ -32,8 +32,8 @@ absl::StatusOr<CellRequest> RequestOf(const CompareCommandLine& line, const Stra
   RETURN_IF_ERROR(SetStrategy(entry, names, &request.line));
   if (request.line.strategy.empty()) return request;
   Ranks alone;
-  RETURN_IF_ERROR(NamedStatus(
-      entry.label, CheckStrategyFlags(request.line.strategy, request.line, alone)));
+  RETURN_IF_ERROR(
+      NamedStatus(entry.label, CheckStrategyFlags(request.line.strategy, request.line, alone)));
   return request;
 }
 
@@ -49,9 +49,9 @@ StrategyResult ResultOf(const Cell& cell) {
   if (cell.fits()) return result;
   result.outcome = Outcome::kDoesNotFit;
   result.remark = absl::StrCat("does not fit: ", FormatBytes(cell.peak_bytes()));
-  result.fault = absl::StrCat(cell.request.label, " does not fit: a rank needs ",
-                              FormatBytes(cell.peak_bytes()), ", and may use ",
-                              cell.memory.written);
+  result.fault =
+      absl::StrCat(cell.request.label, " does not fit: a rank needs ",
+                   FormatBytes(cell.peak_bytes()), ", and may use ", cell.memory.written);
   return result;
 }
 

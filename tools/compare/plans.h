@@ -8,7 +8,8 @@
 namespace tessera {
 
 // Plans every strategy for the ranks of the command line, of which none is started, and prints the
-// predicted columns of the table. Returns the exit code. An interrupt ends it with what is finished.
+// predicted columns of the table. Returns the exit code. An interrupt ends it with what is
+// finished.
 absl::StatusOr<int> ComparePlans(const CompareCommandLine& line);
 
 }  // namespace tessera

@@ -34,9 +34,9 @@ std::string TableOf(const Comparison& comparison) {
     return comparison.model.empty() ? "" : ComparisonTable(comparison);
   }
   if (comparison.rounds == 0) return "";
-  const bool priced = std::any_of(
-      comparison.strategies.begin(), comparison.strategies.end(),
-      [](const StrategyResult& each) { return each.outcome == Outcome::kPriced; });
+  const bool priced =
+      std::any_of(comparison.strategies.begin(), comparison.strategies.end(),
+                  [](const StrategyResult& each) { return each.outcome == Outcome::kPriced; });
   return priced ? PredictionTable(comparison) : ComparisonTable(comparison);
 }
 

@@ -2,7 +2,6 @@
 
 #include "core/cost/cluster_prices.h"
 #include "core/cost/limits.h"
-#include "tools/train/report/report.h"
 
 namespace tessera {
 namespace {
@@ -24,7 +23,6 @@ Figures FiguresOf(const Cell& cell) {
   figures.micro_batches = config.micro_batches();
   figures.recompute = config.recompute();
   figures.cost = cell.prepared.estimated;
-  figures.parameters = ParameterCount(cell.prepared.compiled.graphs);
   const double seconds = figures.cost.step_seconds();
   figures.tokens_per_second = static_cast<double>(config.batch() * config.sequence()) / seconds;
   const double rate = FlopsPerSecond(cell.configured->priced.cluster, MatmulDType(cell.step()));

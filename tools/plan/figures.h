@@ -25,7 +25,6 @@ struct Figures {
   int64_t micro_batches = 1;
   std::string recompute;  // as in the configuration
   StepCost cost;          // predicted
-  int64_t parameters = 0;
   double tokens_per_second = 0;
   // The FLOPs of the model, without recomputation, per second of all ranks, over those of which
   // their devices are capable in the dtype of the matmuls: model FLOPs utilization, in [0, 1].

@@ -30,6 +30,8 @@ ABSL_FLAG(bool, fit, false,
           "fastest one that does");
 ABSL_FLAG(std::string, tokens, "", "show the days that a training on so many tokens takes: 300B");
 ABSL_FLAG(std::string, json, "", "write the figures to this file");
+ABSL_FLAG(std::string, report, "",
+          "write a report as one HTML page: figures, timelines, memory over time, Plans by layer");
 ABSL_FLAG(std::string, save, "",
           "write the Plan to this file, to be run with --plan=FILE of a training target; for one "
           "strategy and one number of ranks");
@@ -84,6 +86,7 @@ const std::vector<FlagGroup>& PlanFlags() {
                                    {"fit", ""},
                                    {"tokens", "N"},
                                    {"json", "FILE"},
+                                   {"report", "FILE"},
                                    {"save", "FILE"},
                                    {"trace", "FILE"}}},
                                  {"Model",
@@ -108,8 +111,8 @@ const std::vector<FlagGroup>& PlanFlags() {
 
 // Returns whether the training tool lacks the flag, or has it with another meaning.
 bool IsPlanFlag(absl::string_view name) {
-  constexpr absl::string_view kOwn[] = {"model",  "strategies", "ranks", "fit",
-                                        "tokens", "json",       "save",  "trace"};
+  constexpr absl::string_view kOwn[] = {"model", "strategies", "ranks", "fit",  "tokens",
+                                        "json",  "report",     "save",  "trace"};
   return absl::c_linear_search(kOwn, name);
 }
 
@@ -215,6 +218,7 @@ absl::StatusOr<PlanCommandLine> ParsePlanCommandLine(const std::vector<std::stri
   ASSIGN_OR_RETURN(line.model, FindModel(absl::GetFlag(FLAGS_model)));
   line.fit = absl::GetFlag(FLAGS_fit);
   line.json = absl::GetFlag(FLAGS_json);
+  line.report = absl::GetFlag(FLAGS_report);
   line.save = absl::GetFlag(FLAGS_save);
   line.trace = absl::GetFlag(FLAGS_trace);
   if (const std::string tokens = absl::GetFlag(FLAGS_tokens); !tokens.empty()) {

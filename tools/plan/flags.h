@@ -27,7 +27,7 @@ struct PlanCommandLine {
   bool fit = false;
   double tokens = 0;  // of a training; 0: no days are shown
   // Files as the user wrote them, or "". `save` and `trace` are for one request.
-  std::string json, save, trace;
+  std::string json, report, save, trace;
 };
 
 // Parses all arguments: the command, unless the first one is a flag, and flags. InvalidArgument

@@ -1,5 +1,5 @@
 // Plans the training of a model by several strategies, without the machines that it is for.
-#include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,17 +17,16 @@ namespace {
 
 absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const PlanCommandLine line, ParsePlanCommandLine(arguments));
+  const std::string program = ProgramCommand(name, "//tools/plan");
   if (line.help) {
-    // `bazel run` sets the variable.
-    const bool bazel = std::getenv("BUILD_WORKING_DIRECTORY") != nullptr;
-    absl::PrintF("%s", PlanHelp(bazel ? "./bazelw run //tools/plan --" : ShellWord(name)));
+    absl::PrintF("%s", PlanHelp(program));
     return 0;
   }
   if (line.version) {
     absl::PrintF("%s", VersionLine());
     return 0;
   }
-  return RunPlanCommand(line);
+  return RunPlanCommand(line, WithArguments(program, arguments));
 }
 
 }  // namespace

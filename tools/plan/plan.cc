@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "core/posix/output_file.h"
 #include "core/posix/user_folder.h"
@@ -18,18 +19,22 @@
 #include "core/text/text_stream.h"
 #include "core/train/measure/trace.h"
 #include "google/protobuf/text_format.h"
+#include "tools/figures/strategy_table.h"
 #include "tools/plan/cell.h"
 #include "tools/plan/changes.h"
 #include "tools/plan/explanation.h"
 #include "tools/plan/figures.h"
 #include "tools/plan/fit.h"
 #include "tools/plan/plan_diff.h"
+#include "tools/plan/plan_report.h"
 #include "tools/plan/progress.h"
 #include "tools/plan/step_profile.h"
 #include "tools/plan/table.h"
+#include "tools/report/report.h"
 #include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/rank/interrupt.h"
 #include "tools/train/rank/standard_output.h"
+#include "tools/train/report/report.h"
 #include "tools/train/setup/strategy_session.h"
 
 namespace tessera {
@@ -38,6 +43,11 @@ namespace {
 constexpr int kSomeFailed = 2;
 
 bool IsStopped() { return CaughtSignal() != 0; }
+
+// "fsdp on 64 ranks".
+std::string NameOf(const std::string& label, int ranks) {
+  return absl::StrCat(label, " on ", Counted(ranks, "rank"));
+}
 
 // Returns an error of the strategies or files that the command line names, before anything is
 // planned.
@@ -52,8 +62,10 @@ absl::Status CheckStrategies(const PlanCommandLine& line) {
 }
 
 absl::Status CheckOutputFiles(const PlanCommandLine& line) {
-  for (const auto& [flag, file] :
-       {std::pair("--json", line.json), {"--save", line.save}, {"--trace", line.trace}}) {
+  for (const auto& [flag, file] : {std::pair("--json", line.json),
+                                   {"--report", line.report},
+                                   {"--save", line.save},
+                                   {"--trace", line.trace}}) {
     if (file.empty()) continue;
     const absl::Status status = CheckOutputFile(UserPath(file));
     RETURN_IF_ERROR(WithMessage(status, absl::StrCat(flag, ": ", status.message())));
@@ -68,11 +80,11 @@ absl::StatusOr<Cell> PlanRequest(const PlanCommandLine& line, const CellRequest&
 }
 
 // Prints notes, each once.
-void PrintNotes(const std::vector<Figures>& all) {
+void PrintNotes(const std::vector<ShownStep>& steps) {
   std::vector<std::pair<std::string, std::string>> notes;  // text, and what it is of
-  for (const Figures& each : all) {
-    for (const std::string& note : each.notes) {
-      const std::string of = absl::StrCat(each.label, " on ", Counted(each.ranks, "rank"));
+  for (const ShownStep& step : steps) {
+    for (const std::string& note : step.figures.notes) {
+      const std::string of = NameOf(step.figures.label, step.figures.ranks);
       const auto known =
           absl::c_find_if(notes, [&](const auto& pair) { return pair.first == note; });
       if (known == notes.end()) {
@@ -86,14 +98,13 @@ void PrintNotes(const std::vector<Figures>& all) {
 }
 
 // Reports what could not be planned, and returns the exit code.
-int ReportFaults(const std::vector<Figures>& all) {
+int ReportFaults(const std::vector<ShownStep>& steps) {
   std::fflush(stdout);
   int code = 0;
-  for (const Figures& each : all) {
-    if (each.planned()) continue;
-    absl::FPrintF(stderr, "error: %s on %s: %s\n", Printable(each.label),
-                  Counted(each.ranks, "rank"),
-                  Printable(absl::StrReplaceAll(each.fault, {{"\n", " "}})));
+  for (const auto& [figures, view] : steps) {
+    if (figures.planned()) continue;
+    absl::FPrintF(stderr, "error: %s: %s\n", Printable(NameOf(figures.label, figures.ranks)),
+                  Printable(absl::StrReplaceAll(figures.fault, {{"\n", " "}})));
     code = kSomeFailed;
   }
   return code;
@@ -124,38 +135,79 @@ absl::Status WriteFiles(const PlanCommandLine& line, const Cell& cell) {
                          PredictedTraceToJson(cell.step(), cell.Predict().times));
 }
 
+// Prints the table of all steps and the recommendation, and writes the files about all of them.
+absl::Status Finish(const PlanCommandLine& line, const ShownCommand& command,
+                    std::vector<ShownStep> steps) {
+  PrintNotes(steps);
+  std::vector<Figures> figures;
+  for (const ShownStep& step : steps) figures.push_back(step.figures);
+  if (const std::string table = FiguresTable(figures, line.tokens);
+      line.command == PlanCommand::kTable && !table.empty()) {
+    PrintText(absl::StrCat(PlanTitle(command.step, command.cluster, figures), "\n", table));
+    const std::string recommendation = PlanRecommendation(steps);
+    if (!recommendation.empty()) {
+      PrintText(absl::StrCat("\n", absl::StrJoin(Wrap(recommendation, kTableWidth), "\n"), "\n"));
+    }
+  }
+  if (!line.json.empty()) {
+    RETURN_IF_ERROR(WriteOutputFile(UserPath(line.json), PlanJson(command, steps)));
+  }
+  if (line.report.empty() || steps.empty()) return absl::OkStatus();
+  return WriteOutputFile(UserPath(line.report),
+                         ReportHtml(PlanReportData(command, std::move(steps))));
+}
+
+// Plans a request, shows it as the command says, and adds it to `steps`. `before` is the last one
+// that was planned before.
+absl::Status PlanAndShow(const PlanCommandLine& line, const CellRequest& request,
+                         ShownCommand* command, std::vector<ShownStep>* steps,
+                         std::optional<Cell>* before) {
+  absl::StatusOr<Cell> cell = PlanRequest(line, request);
+  if (!cell.ok()) {
+    steps->push_back({FailedFigures(request, cell.status()), std::nullopt});
+    return absl::OkStatus();
+  }
+  steps->push_back({FiguresOf(*cell), std::nullopt});
+  if (!line.report.empty()) {
+    ASSIGN_OR_RETURN(steps->back().view, ViewOf(*cell));
+  }
+  if (command->step.empty()) {
+    command->step =
+        StepLine(line.model->name, cell->configured->config, cell->prepared.compiled.graphs);
+    command->cluster = cell->configured->priced.cluster.name();
+  }
+  RETURN_IF_ERROR(WriteFiles(line, *cell));
+  if (line.command == PlanCommand::kTable) return absl::OkStatus();
+  if (line.command != PlanCommand::kDiff) {
+    if (before->has_value()) PrintText("\n");
+    RETURN_IF_ERROR(Show(line, *cell));
+  } else if (before->has_value()) {
+    PrintText(DiffText(**before, *cell));
+  }
+  *before = *std::move(cell);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line) {
+absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line, const std::string& typed) {
   RETURN_IF_ERROR(CheckStrategies(line));
   RETURN_IF_ERROR(CheckOutputFiles(line));
   StopOnInterrupts();
   Progress progress(static_cast<int>(line.requests.size()));
-  std::vector<Figures> all;
-  std::string cluster;
+  ShownCommand command;
+  command.typed = typed;
+  command.model = line.model->name;
+  command.tokens = line.tokens;
+  std::vector<ShownStep> steps;
   std::optional<Cell> before;
   for (const CellRequest& request : line.requests) {
     if (IsStopped()) break;
-    absl::StatusOr<Cell> cell = PlanRequest(line, request);
-    all.push_back(cell.ok() ? FiguresOf(*cell) : FailedFigures(request, cell.status()));
-    progress.Done(absl::StrCat(request.label, " on ", Counted(request.ranks, "rank")));
-    if (!cell.ok()) continue;
-    cluster = cell->configured->priced.cluster.name();
-    RETURN_IF_ERROR(WriteFiles(line, *cell));
-    if (line.command == PlanCommand::kExplain || line.command == PlanCommand::kCosts) {
-      if (all.size() > 1) PrintText("\n");
-      RETURN_IF_ERROR(Show(line, *cell));
-    }
-    if (line.command != PlanCommand::kDiff) continue;
-    if (before.has_value()) PrintText(DiffText(*before, *cell));
-    before = *std::move(cell);
+    RETURN_IF_ERROR(PlanAndShow(line, request, &command, &steps, &before));
+    progress.Done(NameOf(request.label, request.ranks));
   }
-  PrintNotes(all);
-  if (const std::string table = FiguresTable(all, line.tokens);
-      line.command == PlanCommand::kTable && !table.empty()) {
-    PrintText(absl::StrCat(PlanTitle(line.model->name, cluster, all), "\n", table));
-  }
-  const int code = ReportFaults(all);
+  const int code = ReportFaults(steps);
+  RETURN_IF_ERROR(Finish(line, command, std::move(steps)));
   return IsStopped() ? 128 + CaughtSignal() : code;
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/text/counted.h"
 #include "core/text/human_units.h"
 
 namespace tessera {
@@ -92,18 +91,15 @@ std::string Line(const Row& row, const std::vector<size_t>& widths) {
 
 }  // namespace
 
-std::string PlanTitle(const std::string& model, const std::string& cluster,
+std::string PlanTitle(const std::string& step, const std::string& cluster,
                       absl::Span<const Figures> all) {
   const auto found = absl::c_find_if(all, [](const Figures& each) { return each.planned(); });
   if (found == all.end()) return "";
-  std::string title = absl::StrCat(model, ": ", FormatCount(static_cast<double>(found->parameters)),
-                                   " parameters, ", Counted(found->batch, "sequence"), " of ",
-                                   Counted(found->sequence, "token"), " a step");
   std::string place = absl::StrCat("for ", cluster);
   if (found->limit_bytes > 0) {
     absl::StrAppend(&place, "; a rank may use ", FormatBytes(found->limit_bytes));
   }
-  return absl::StrCat(title, "\n", place, "\n");
+  return absl::StrCat(step, "\n", place, "\n");
 }
 
 std::string FiguresTable(absl::Span<const Figures> all, double tokens) {

@@ -11,10 +11,11 @@
 
 namespace tessera {
 
-// Returns the title of a table: the model and its step, of the first figures that were planned.
+// Returns the title of a table: the step, the cluster, and the memory of a rank.
 //
-//   gpt: 6.66B parameters, 1024 sequences of 2048 tokens a step; 8 H100 a host, 8 x 400 Gbit/s
-std::string PlanTitle(const std::string& model, const std::string& cluster,
+//   gpt: 6.66B parameters, 1024 sequences of 2048 tokens a step, adamw
+//   for 8 H100 a host, 8 x 400 Gbit/s; a rank may use 74.5 GiB
+std::string PlanTitle(const std::string& step, const std::string& cluster,
                       absl::Span<const Figures> all);
 
 // Returns a block of rows for each strategy, one row for each number of ranks:

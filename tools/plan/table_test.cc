@@ -17,7 +17,6 @@ Figures Sample(const std::string& label, int ranks) {
   figures.batch = 1024;
   figures.sequence = 2048;
   figures.recompute = "none";
-  figures.parameters = 6'660'000'000;
   figures.cost.set_step_seconds(19.3);
   figures.cost.set_exposed_seconds(0.656);
   figures.tokens_per_second = 1024 * 2048 / 19.3;
@@ -66,9 +65,8 @@ TEST(PlanTableTest, NothingWasPlanned) {
 }
 
 TEST(PlanTableTest, Title) {
-  EXPECT_EQ(PlanTitle("gpt", "a cluster", {Sample("ddp", 8)}),
-            "gpt: 6.66B parameters, 1024 sequences of 2048 tokens a step\n"
-            "for a cluster; a rank may use 75.0 GiB\n");
+  EXPECT_EQ(PlanTitle("gpt: a step", "a cluster", {Sample("ddp", 8)}),
+            "gpt: a step\nfor a cluster; a rank may use 75.0 GiB\n");
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ TEST(ReportTest, HostileTextsAreEscaped) {
       row.label = hostile;
       row.groups = {hostile};
       row.operators.emplace_back(hostile, hostile);
-      for (PlanCell& cell : row.cells) cell.name = cell.layout = cell.shape = hostile;
+      for (ParameterCell& cell : row.cells) cell.name = cell.layout = cell.shape = hostile;
     }
     strategy.estimated->mutable_collectives(0)->set_operation(hostile);
     strategy.estimated->mutable_memory(0)->set_category(hostile);

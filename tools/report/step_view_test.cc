@@ -81,8 +81,8 @@ const PlanRow& BlocksOf(const PlanRows& plan) {
   return plan.rows[0];
 }
 
-const PlanCell& CellOf(const PlanRow& row, const std::string& name) {
-  for (const PlanCell& cell : row.cells) {
+const ParameterCell& CellOf(const PlanRow& row, const std::string& name) {
+  for (const ParameterCell& cell : row.cells) {
     if (cell.name == name) return cell;
   }
   ADD_FAILURE() << "no cell " << name;
@@ -166,7 +166,7 @@ TEST(StepViewTest, TensorParallelByLayer) {
 
 TEST(StepViewTest, SlicesAndSplitOptimizerState) {
   const Sample sliced = MakeSample("sliced");
-  const PlanCell& slices = CellOf(BlocksOf(sliced.view.plan), "mlp.fc.weight");
+  const ParameterCell& slices = CellOf(BlocksOf(sliced.view.plan), "mlp.fc.weight");
   EXPECT_EQ(slices.storage, Storage::kMixed);
   EXPECT_EQ(slices.slices, 2);
   EXPECT_EQ(slices.layout, "1 slice B; 1 slice data: S(0)");

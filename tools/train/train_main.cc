@@ -60,10 +60,9 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
 }
 
-// Returns the command by which the user starts this program. `bazel run` sets the variable.
-std::string ProgramCommand(const std::string& name, const ModelDefinition& definition) {
-  if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return ShellWord(name);
-  return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
+// Returns the command by which the user starts this program.
+std::string TrainCommand(const std::string& name, const ModelDefinition& definition) {
+  return ProgramCommand(name, absl::StrCat("//models/", definition.name, ":train"));
 }
 
 absl::Status WriteDumps(const std::set<std::string>& dump, const PreparedRun& prepared, int ranks,
@@ -344,7 +343,7 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
   RETURN_IF_ERROR(CheckMemoryLimit(line, configured, prepared.compiled));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);
   if (line.mode == Mode::kTrain) {
-    return Train(line, ProgramCommand(name, definition), job, attempt, std::move(configured),
+    return Train(line, TrainCommand(name, definition), job, attempt, std::move(configured),
                  std::move(prepared), std::move(folder), std::move(notes));
   }
   PrintNotes(notes);
@@ -369,7 +368,7 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     return 0;
   }
   if (line.help) {
-    absl::PrintF("%s", HelpText(ProgramCommand(name, definition), definition));
+    absl::PrintF("%s", HelpText(TrainCommand(name, definition), definition));
     return 0;
   }
   if (line.print_config) {

@@ -44,7 +44,7 @@ std::string Mark(const StorageStyle& style) {
   return absl::StrCat("<i class=\"mark\">", style.mark, "</i>");
 }
 
-std::string CellHtml(const PlanCell& cell) {
+std::string CellHtml(const ParameterCell& cell) {
   const StorageStyle& style = StyleOf(cell.storage);
   return absl::StrCat(
       "<li class=\"cell ", style.style, "\">", Mark(style), "<b>", Escape(cell.name), "</b><span>",

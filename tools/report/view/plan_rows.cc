@@ -173,9 +173,9 @@ std::string NameWithin(const std::string& unit, const std::string& path) {
 }
 
 // Returns the cell of a parameter that is stored as `slices`, one path each.
-PlanCell CellOf(const std::string& name, const State& parameter,
+ParameterCell CellOf(const std::string& name, const State& parameter,
                 const std::vector<std::string>& slices, const StageLookup& lookup) {
-  PlanCell cell;
+  ParameterCell cell;
   cell.name = name;
   cell.shape = TypeToString(parameter.type);
   cell.bytes = NumBytes(parameter.type);
@@ -325,7 +325,7 @@ void AddSettings(const Stage& stage, const PlanPart& part, PlanRows* rows) {
 
 int64_t PlanRow::bytes() const {
   int64_t sum = 0;
-  for (const PlanCell& cell : cells) sum += cell.bytes;
+  for (const ParameterCell& cell : cells) sum += cell.bytes;
   return sum;
 }
 

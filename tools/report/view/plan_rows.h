@@ -24,7 +24,7 @@ enum class Storage : uint8_t {
 };
 
 // A parameter of a unit.
-struct PlanCell {
+struct ParameterCell {
   std::string name;  // its path within the unit
   Storage storage = Storage::kFull;
   std::string layout;  // "data: S(0)", "flat over data", "1 of 2 slices data: S(0), 1 B"
@@ -32,7 +32,7 @@ struct PlanCell {
   int64_t bytes = 0;   // of the full parameter
   int64_t slices = 1;
 
-  friend bool operator==(const PlanCell& a, const PlanCell& b) = default;
+  friend bool operator==(const ParameterCell& a, const ParameterCell& b) = default;
 };
 
 enum class Recomputed : uint8_t { kNothing, kSome, kAll };
@@ -43,7 +43,7 @@ struct PlanRow {
   // these are all of the Graph's blocks.
   std::string label;
   int64_t units = 1;  // equal ones that this row is for
-  std::vector<PlanCell> cells;
+  std::vector<ParameterCell> cells;
   // Each flat group of its parameters: "12 parameters, gathered in each phase over data".
   std::vector<std::string> groups;
   Recomputed recomputed = Recomputed::kNothing;  // of its activations
