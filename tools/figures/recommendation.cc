@@ -116,7 +116,7 @@ std::string ComputationReason(const StrategyFigures& slow, const StrategyFigures
     return absl::StrCat("its ", slow.micro_batches, " micro-batches compute ", FormatSeconds(more),
                         " longer");
   }
-  return absl::StrCat("its kernels take ", FormatSeconds(more), " longer");
+  return absl::StrCat("its computation takes ", FormatSeconds(more), " longer");
 }
 
 // Returns why a step takes longer than another one; "" if its parts do not show it.

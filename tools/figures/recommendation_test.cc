@@ -102,10 +102,11 @@ TEST(RecommendationTest, MicroBatchesMakeItSlower) {
             "longer), but needs 3.00 GiB less");
 }
 
-TEST(RecommendationTest, KernelsMakeItSlower) {
-  EXPECT_EQ(Measured({Ddp(), Strategy("tensor_parallel", 0.45, 0.01, 6 * kGiB)}),
-            "ddp is fastest here; tensor_parallel takes 2.3 times as long (its kernels take 250 ms "
-            "longer)");
+TEST(RecommendationTest, ComputationMakesItSlower) {
+  EXPECT_EQ(
+      Measured({Ddp(), Strategy("tensor_parallel", 0.45, 0.01, 6 * kGiB)}),
+      "ddp is fastest here; tensor_parallel takes 2.3 times as long (its computation takes 250 ms "
+      "longer)");
 }
 
 TEST(RecommendationTest, TwoReasonsMayCountAlike) {
@@ -114,7 +115,7 @@ TEST(RecommendationTest, TwoReasonsMayCountAlike) {
   fsdp.step_seconds += 0.012;
   EXPECT_EQ(Measured({Ddp(), fsdp}),
             "ddp is fastest here; fsdp is 17 % slower (22.0 ms of gathers are exposed, and its "
-            "kernels take 12.0 ms longer), but needs 4.00 GiB less");
+            "computation takes 12.0 ms longer), but needs 4.00 GiB less");
   // Both parts are measured apart from the step, and may not show it.
   fsdp.computation_seconds = 0.2;
   fsdp.exposed_seconds = 0;
@@ -153,10 +154,11 @@ TEST(RecommendationTest, SeveralMayBeEqual) {
 }
 
 TEST(RecommendationTest, OfManySlowerOnesTheNextAndTheLeanestAreNamed) {
-  EXPECT_EQ(Measured({Ddp(), Strategy("a", 0.3, 0, 6 * kGiB), Strategy("b", 0.22, 0, 6 * kGiB),
-                      Strategy("c", 0.4, 0, kGiB), Strategy("d", 0.5, 0, 5 * kGiB)}),
-            "ddp is fastest here; b is 10 % slower (its kernels take 20.0 ms longer); c takes 2.0 "
-            "times as long (its kernels take 200 ms longer), but needs 5.00 GiB less");
+  EXPECT_EQ(
+      Measured({Ddp(), Strategy("a", 0.3, 0, 6 * kGiB), Strategy("b", 0.22, 0, 6 * kGiB),
+                Strategy("c", 0.4, 0, kGiB), Strategy("d", 0.5, 0, 5 * kGiB)}),
+      "ddp is fastest here; b is 10 % slower (its computation takes 20.0 ms longer); c takes 2.0 "
+      "times as long (its computation takes 200 ms longer), but needs 5.00 GiB less");
 }
 
 TEST(RecommendationTest, ThoseThatDoNotFitAreNamed) {
@@ -202,9 +204,10 @@ TEST(RecommendationTest, PredictionsAreNamedAsSuch) {
 TEST(RecommendationTest, RanksAreNamedIfTheyDiffer) {
   StrategyFigures four = Strategy("ddp", 0.1, 0.01, 6 * kGiB);
   four.ranks = 4;
-  EXPECT_EQ(Measured({Ddp(), four}),
-            "ddp on 4 ranks is fastest here; ddp on 1 rank is 82 % slower (its kernels take 100 ms "
-            "longer)");
+  EXPECT_EQ(
+      Measured({Ddp(), four}),
+      "ddp on 4 ranks is fastest here; ddp on 1 rank is 82 % slower (its computation takes 100 ms "
+      "longer)");
 }
 
 TEST(RecommendationTest, ThereIsNoChoice) {

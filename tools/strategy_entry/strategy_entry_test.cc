@@ -46,7 +46,7 @@ TEST(StrategyEntryTest, ALabelStandsBeforeTheName) {
 }
 
 TEST(StrategyEntryTest, FaultsAreNamed) {
-  const auto message = [](std::vector<std::string> texts) {
+  const auto message = [](const std::vector<std::string>& texts) {
     return std::string(ParseStrategies(texts).status().message());
   };
   EXPECT_THAT(message({}), HasSubstr("--strategies is empty"));
