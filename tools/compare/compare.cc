@@ -43,6 +43,7 @@ absl::Status CompareFlagsOfRanks(const CompareCommandLine& line, Ranks& ranks) {
                        {"--steps", absl::StrCat(line.steps)},
                        {"--rounds", absl::StrCat(line.rounds)},
                        {"--json", line.json.empty() ? "" : "set"},
+                       {"--report", line.report.empty() ? "" : "set"},
                        {"--one_at_a_time", line.one_at_a_time ? "true" : "false"}},
                       "start all ranks with the same flags");
 }
@@ -64,6 +65,7 @@ absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Strate
   Comparison comparison;
   comparison.model = StepLine(line.model->name, config, absl::MakeConstSpan(&evaluate, 1));
   comparison.ranks = job.Description();
+  comparison.num_ranks = run.ranks.size;
   comparison.processor = run.backend->processor().name;
   comparison.threads = run.backend->processor().threads;
   comparison.cluster = run.priced.cluster.name();
@@ -126,7 +128,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
   ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, run_ranks));
   ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies, job));
   PrintLine(Title(comparison));
-  RETURN_IF_ERROR(CompileAll(strategies, run_ranks));
+  RETURN_IF_ERROR(CompileAll(strategies, run_ranks, !line.report.empty()));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);
   StopRequest stop(&ranks);
   RETURN_IF_ERROR(RunStrategies(line, strategies, run_ranks, stop, &comparison));

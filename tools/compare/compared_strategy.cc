@@ -10,6 +10,7 @@
 #include "core/tensor/collective.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
+#include "tools/report/view_of_run.h"
 #include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/setup/memory_checks.h"
 #include "tools/train/setup/prepare.h"
@@ -87,20 +88,24 @@ absl::Status ComparedStrategy::ExcludeFor(const absl::Status& error) {
   return absl::OkStatus();
 }
 
-absl::Status ComparedStrategy::CompileRun() {
+absl::Status ComparedStrategy::CompileRun(bool with_view) {
   ASSIGN_OR_RETURN(PreparedRun prepared, PrepareRun(line_, configured_, &notes_));
   arena_bytes_ = prepared.compiled.arena_bytes();
   state_bytes_ = prepared.compiled.state_bytes;
   lowered_ = LowersPrecision(prepared.compiled.plan);
   result_.micro_batches = MicroBatchesOf(prepared.compiled.plan);
   result_.estimated = prepared.estimated;
+  if (with_view && configured_.ranks.ranks->is_first()) {
+    // The ranks have recorded the same Graph before, so it cannot fail on this one alone.
+    ASSIGN_OR_RETURN(result_.view, ViewOfRun(configured_, prepared.compiled));
+  }
   RETURN_IF_ERROR(CheckMemoryLimit(line_, configured_, prepared.compiled));
   ASSIGN_OR_RETURN(check_, TrainingCheck::Compile(line_, &configured_, prepared));
   compiled_ = std::move(prepared.compiled);
   return absl::OkStatus();
 }
 
-absl::Status ComparedStrategy::Compile() { return ExcludeFor(CompileRun()); }
+absl::Status ComparedStrategy::Compile(bool with_view) { return ExcludeFor(CompileRun(with_view)); }
 
 absl::StatusOr<CheckedTraining> ComparedStrategy::Check(StopRequest& stop) {
   absl::StatusOr<CheckedTraining> training = check_->Run(label(), stop);

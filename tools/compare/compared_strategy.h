@@ -47,8 +47,8 @@ class ComparedStrategy {
   void Exclude(Outcome outcome, const std::string& remark, const std::string& fault);
 
   // Collective. Plans, and compiles the run and its check. Excludes the strategy if that fails, or
-  // if it exceeds the memory limit.
-  absl::Status Compile();
+  // if it exceeds the memory limit. If `with_view`, rank 0's result gets a view for a report.
+  absl::Status Compile(bool with_view);
   // Return the bytes of a rank's arenas in the check and in the timed rounds, and of its state, of
   // which Run temporarily keeps a copy. After Compile.
   int64_t check_bytes() const { return check_->arena_bytes(); }
@@ -92,7 +92,7 @@ class ComparedStrategy {
 
   // Excludes the strategy for an error that all ranks have. Returns an error that they do not.
   absl::Status ExcludeFor(const absl::Status& error);
-  absl::Status CompileRun();
+  absl::Status CompileRun(bool with_view);
   absl::Status RecordResult(const StepResult& step);
   absl::Status RunSteps(int64_t steps, StopRequest& stop);
   absl::Status RunComputationAndCommunicationAlone(int64_t steps, StopRequest& stop);

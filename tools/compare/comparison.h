@@ -5,11 +5,13 @@
 #define TESSERA_TOOLS_COMPARE_COMPARISON_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/proto/estimate.pb.h"
+#include "tools/report/step_view.h"
 
 namespace tessera {
 
@@ -46,11 +48,13 @@ struct StrategyResult {
   StepCost counted;
   // An error if the counted collectives differ from the estimated ones.
   absl::Status same_collectives;
+  std::optional<StepView> view;  // of its predicted step, for a report
 };
 
 struct Comparison {
-  std::string model;      // "gpt: 842K parameters, 16 sequences of 128 tokens a step, adamw"
-  std::string ranks;      // "2 ranks, shm"; "" for one process
+  std::string model;  // "gpt: 842K parameters, 16 sequences of 128 tokens a step, adamw"
+  std::string ranks;  // "2 ranks, shm"; "" for one process
+  int num_ranks = 1;
   std::string processor;  // "AMD EPYC, AVX2", of each rank
   int threads = 0;        // of each rank
   std::string cluster;    // that estimates are for

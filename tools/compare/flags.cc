@@ -31,6 +31,9 @@ ABSL_FLAG(bool, one_at_a_time, false,
 ABSL_FLAG(
     std::string, json, "",
     "write the table and every measured time to this file; tools/compare/json.md documents it");
+ABSL_FLAG(std::string, report, "",
+          "write a report as one HTML page: predicted and measured times, timelines, memory over "
+          "time, losses, Plans by layer");
 
 namespace tessera {
 namespace {
@@ -92,7 +95,8 @@ const std::vector<FlagGroup>& CompareFlags() {
                                         {"rounds", "N"},
                                         {"one_at_a_time", ""},
                                         {"plan_only", ""},
-                                        {"json", "FILE"}}},
+                                        {"json", "FILE"},
+                                        {"report", "FILE"}}},
                                       {"Model and data",
                                        {{"model", "NAME"},
                                         {"preset", "NAME"},
@@ -120,7 +124,7 @@ const std::vector<FlagGroup>& CompareFlags() {
 // Returns whether the training tool lacks the flag, or has it with another meaning.
 bool IsCompareFlag(absl::string_view name) {
   return name == "model" || name == "strategies" || name == "steps" || name == "rounds" ||
-         name == "one_at_a_time" || name == "json";
+         name == "one_at_a_time" || name == "json" || name == "report";
 }
 
 const GivenFlag* Find(const std::vector<GivenFlag>& given, absl::string_view name) {
@@ -172,6 +176,7 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
   ASSIGN_OR_RETURN(line.strategies, ParseStrategies(absl::GetFlag(FLAGS_strategies)));
   line.one_at_a_time = absl::GetFlag(FLAGS_one_at_a_time);
   line.json = absl::GetFlag(FLAGS_json);
+  line.report = absl::GetFlag(FLAGS_report);
   line.steps = absl::GetFlag(FLAGS_steps);
   RETURN_IF_ERROR(ReadSteps(parsed.given, &line));
   std::vector<std::string> train, all;
@@ -187,6 +192,7 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
   ASSIGN_OR_RETURN(line.train, ParseCommandLine(train, *line.model));
   line.planned_ranks = std::max({1, line.train.ranks, line.train.launch.nproc});
   line.launch = line.train.launch;
+  line.typed = all;
   line.launch.arguments = std::move(all);
   return line;
 }

@@ -24,7 +24,9 @@ struct CompareCommandLine {
   bool one_at_a_time = false;
   // With train.plan_only, the ranks for which strategies are planned; none is started.
   int planned_ranks = 1;
-  std::string json;  // a file as the user wrote it, or ""
+  std::string json, report;  // files as the user wrote them, or ""
+  // The flags as the user typed them, but for those that start ranks; for the report.
+  std::vector<std::string> typed;
   // The flags that all strategies have as in the training tool.
   CommandLine train;
   // How to start the ranks; nproc is 0 if this process is one.

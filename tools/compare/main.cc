@@ -1,5 +1,4 @@
 // Compares parallel strategies on one model.
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,9 +33,7 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     return line.status();
   }
   if (line->help) {
-    // `bazel run` sets the variable.
-    const bool bazel = std::getenv("BUILD_WORKING_DIRECTORY") != nullptr;
-    absl::PrintF("%s", CompareHelp(bazel ? "./bazelw run //tools/compare --" : ShellWord(name)));
+    absl::PrintF("%s", CompareHelp(ProgramCommand(name, "//tools/compare")));
     return 0;
   }
   if (line->version) {

@@ -13,6 +13,7 @@
 #include "tools/compare/results.h"
 #include "tools/plan/cell.h"
 #include "tools/plan/progress.h"
+#include "tools/report/view_of_run.h"
 #include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/rank/interrupt.h"
 #include "tools/train/rank/standard_output.h"
@@ -69,6 +70,7 @@ void Describe(const CompareCommandLine& line, const Cell& cell, Comparison* comp
   const ConfiguredRun& run = *cell.configured;
   comparison->model = StepLine(line.model->name, run.config, cell.prepared.compiled.graphs);
   comparison->ranks = Counted(line.planned_ranks, "rank");
+  comparison->num_ranks = line.planned_ranks;
   comparison->processor = run.backend->processor().name;
   comparison->threads = run.backend->processor().threads;
   comparison->cluster = run.priced.cluster.name();
@@ -93,6 +95,10 @@ absl::StatusOr<int> ComparePlans(const CompareCommandLine& line) {
     const absl::StatusOr<Cell> cell = PlanCell(request, *line.model);
     comparison.strategies.push_back(cell.ok() ? ResultOf(*cell)
                                               : FailedResult(request, cell.status()));
+    if (cell.ok() && !line.report.empty()) {
+      ASSIGN_OR_RETURN(comparison.strategies.back().view,
+                       ViewOfRun(*cell->configured, cell->prepared.compiled));
+    }
     progress.Done(request.label);
     if (!cell.ok()) continue;
     if (comparison.model.empty()) Describe(line, *cell, &comparison);

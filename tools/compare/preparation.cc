@@ -129,11 +129,11 @@ absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const Ru
   return strategies;
 }
 
-absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks) {
+absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks, bool with_views) {
   TimeLeft left(strategies.size());
   for (const auto& each : strategies) {
     const Clock::time_point begin = Clock::now();
-    RETURN_IF_ERROR(each->Compile());
+    RETURN_IF_ERROR(each->Compile(with_views));
     if (each->is_compared()) RETURN_IF_ERROR(CheckFit(*each, ranks));
     if (each->is_compared()) {
       PrintLine(absl::StrCat("compiled ", each->label(), " in ", FormatSeconds(SecondsSince(begin)),

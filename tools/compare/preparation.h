@@ -25,8 +25,8 @@ using Strategies = std::vector<std::unique_ptr<ComparedStrategy>>;
 absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const RunRanks& ranks);
 
 // Plans and compiles the strategies. Excludes those that fail, or that fit neither the memory limit
-// nor the memory of a host.
-absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks);
+// nor the memory of a host. If `with_views`, rank 0's results get views for a report.
+absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks, bool with_views);
 
 // Runs the training of each strategy's check, one after the other, and excludes the strategies that
 // train differently from others of the same batch. Ends early if `stop` has a signal.

@@ -9,12 +9,15 @@
 #include "absl/strings/str_replace.h"
 #include "core/posix/output_file.h"
 #include "core/posix/user_folder.h"
+#include "core/status/status_macros.h"
 #include "core/status/with_message.h"
 #include "core/text/counted.h"
 #include "core/text/text_stream.h"
 #include "tools/compare/comparison_json.h"
+#include "tools/compare/comparison_report.h"
 #include "tools/compare/comparison_table.h"
 #include "tools/figures/strategy_table.h"
+#include "tools/report/report.h"
 #include "tools/train/rank/standard_output.h"
 
 namespace tessera {
@@ -52,8 +55,11 @@ std::string Title(const Comparison& comparison) {
 }
 
 absl::Status CheckResultFiles(const CompareCommandLine& line) {
-  if (line.json.empty()) return absl::OkStatus();
-  return NamingFlag("--json", CheckOutputFile(UserPath(line.json)));
+  if (!line.json.empty()) {
+    RETURN_IF_ERROR(NamingFlag("--json", CheckOutputFile(UserPath(line.json))));
+  }
+  if (line.report.empty()) return absl::OkStatus();
+  return NamingFlag("--report", CheckOutputFile(UserPath(line.report)));
 }
 
 void PrintResults(const Comparison& comparison) {
@@ -68,8 +74,13 @@ void PrintResults(const Comparison& comparison) {
 }
 
 absl::Status WriteResults(const CompareCommandLine& line, const Comparison& comparison) {
-  if (line.json.empty()) return absl::OkStatus();
-  return NamingFlag("--json", WriteOutputFile(UserPath(line.json), ComparisonJson(comparison)));
+  if (!line.json.empty()) {
+    RETURN_IF_ERROR(
+        NamingFlag("--json", WriteOutputFile(UserPath(line.json), ComparisonJson(comparison))));
+  }
+  if (line.report.empty()) return absl::OkStatus();
+  const std::string page = ReportHtml(ComparisonReport(line, comparison));
+  return NamingFlag("--report", WriteOutputFile(UserPath(line.report), page));
 }
 
 int ReportFaults(const Comparison& comparison) {

@@ -31,6 +31,7 @@
 #include "tools/plan/step_profile.h"
 #include "tools/plan/table.h"
 #include "tools/report/report.h"
+#include "tools/report/view_of_run.h"
 #include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/rank/interrupt.h"
 #include "tools/train/rank/standard_output.h"
@@ -169,7 +170,7 @@ absl::Status PlanAndShow(const PlanCommandLine& line, const CellRequest& request
   }
   steps->push_back({FiguresOf(*cell), std::nullopt});
   if (!line.report.empty()) {
-    ASSIGN_OR_RETURN(steps->back().view, ViewOf(*cell));
+    ASSIGN_OR_RETURN(steps->back().view, ViewOfRun(*cell->configured, cell->prepared.compiled));
   }
   if (command->step.empty()) {
     command->step =

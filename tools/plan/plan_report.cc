@@ -6,11 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/text/version.h"
-#include "core/train/programs.h"
 #include "tools/figures/cost_json.h"
 #include "tools/figures/recommendation.h"
 
@@ -82,13 +80,6 @@ Json StepJson(const Figures& figures, double tokens) {
 }
 
 }  // namespace
-
-absl::StatusOr<StepView> ViewOf(const Cell& cell) {
-  const ConfiguredRun& run = *cell.configured;
-  ASSIGN_OR_RETURN(const Graph recorded, RecordTrain(*run.model, run.config));
-  return MakeStepView(recorded, cell.prepared.compiled, run.priced.cluster, run.priced.site,
-                      run.prices.get());
-}
 
 std::string PlanRecommendation(absl::Span<const ShownStep> steps) {
   std::map<int, std::vector<StrategyFigures>> by_ranks;

@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tools/plan/cell.h"
 #include "tools/plan/figures.h"
 #include "tools/report/report_data.h"
 
@@ -28,9 +26,6 @@ struct ShownCommand {
   std::string cluster;  // that times are for
   double tokens = 0;    // of a training; 0: no days
 };
-
-// Returns what a report shows of a planned step. It takes some seconds for the largest models.
-absl::StatusOr<StepView> ViewOf(const Cell& cell);
 
 // Returns the sentence that says which strategy to choose on the largest number of ranks on which
 // more than one was planned; "" if there is none.

@@ -174,7 +174,7 @@ std::string NameWithin(const std::string& unit, const std::string& path) {
 
 // Returns the cell of a parameter that is stored as `slices`, one path each.
 ParameterCell CellOf(const std::string& name, const State& parameter,
-                const std::vector<std::string>& slices, const StageLookup& lookup) {
+                     const std::vector<std::string>& slices, const StageLookup& lookup) {
   ParameterCell cell;
   cell.name = name;
   cell.shape = TypeToString(parameter.type);
