@@ -54,7 +54,7 @@ th.words, td.words { text-align: left; }
 thead th { color: var(--dim); font-weight: 600; vertical-align: bottom; white-space: normal; min-width: 4.5rem; }
 tbody th { font-weight: 600; position: sticky; left: 0; background: var(--page); white-space: normal;
   min-width: 11.2rem; max-width: 15rem; overflow-wrap: anywhere; }
-pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; margin: .5rem 0; font-size: .85rem; }
+pre { background: var(--panel); padding: .7rem .9rem; white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; font-size: .85rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .6rem 0; }
 dt { color: var(--dim); }
 dd { margin: 0; overflow-wrap: anywhere; }

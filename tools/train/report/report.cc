@@ -71,10 +71,12 @@ std::string MemoryRows(const CompiledRun& run, MemorySide side) {
 
 std::string StepText(absl::string_view model, const RunConfig& config,
                      absl::Span<const Graph> graphs, absl::string_view micro_batches) {
+  const bool lowered = !config.dtype().empty() && config.dtype() != "f32";
   return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(graphs))),
                       " parameters, ", Counted(config.batch(), "sequence"), " of ",
                       Counted(config.sequence(), "token"), " a step", micro_batches, ", ",
-                      config.optimizer().kind());
+                      config.optimizer().kind(), lowered ? ", " : "",
+                      lowered ? config.dtype() : "");
 }
 
 }  // namespace
