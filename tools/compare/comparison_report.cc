@@ -53,15 +53,13 @@ ReportedStrategy ReportedOf(const StrategyResult& result, const Comparison& comp
   reported.fault = result.fault;
   reported.ranks = comparison.num_ranks;
   // The times of a strategy that trains differently are not those of the same work.
-  const bool comparable =
-      result.outcome != Outcome::kDiffers && result.outcome != Outcome::kFailed;
+  const bool comparable = result.outcome != Outcome::kDiffers && result.outcome != Outcome::kFailed;
   if (comparable && result.estimated.step_seconds() > 0) reported.estimated = result.estimated;
   if (comparable && result.calibrated.step_seconds() > 0) reported.calibrated = result.calibrated;
   if (result.outcome == Outcome::kRan) {
     reported.measured = MeasuredOf(result);
     reported.losses = result.losses;
-    reported.first_step =
-        result.last_step - static_cast<int64_t>(result.losses.size()) + 1;
+    reported.first_step = result.last_step - static_cast<int64_t>(result.losses.size()) + 1;
   }
   reported.tokens = result.batch * comparison.sequence;
   reported.view = result.view;
@@ -94,10 +92,10 @@ std::vector<std::string> ChecksOf(const Comparison& comparison) {
 
 ReportData ComparisonReport(const CompareCommandLine& line, const Comparison& comparison) {
   ReportData data;
-  data.title = absl::StrCat(
-      comparison.strategies.size(),
-      comparison.strategies.size() == 1 ? " strategy of " : " strategies compared on ",
-      line.model->name);
+  data.title =
+      absl::StrCat(comparison.strategies.size(),
+                   comparison.strategies.size() == 1 ? " strategy of " : " strategies compared on ",
+                   line.model->name);
   data.written_by = absl::StrCat("tessera compare ", kVersion);
   data.model = comparison.model;
   if (!comparison.predicted_only) data.machine = comparison.processor;

@@ -36,6 +36,7 @@
 #include "tools/train/rank/interrupt.h"
 #include "tools/train/rank/standard_output.h"
 #include "tools/train/report/report.h"
+#include "tools/train/setup/configure.h"
 #include "tools/train/setup/strategy_session.h"
 
 namespace tessera {
@@ -50,11 +51,16 @@ std::string NameOf(const std::string& label, int ranks) {
   return absl::StrCat(label, " on ", Counted(ranks, "rank"));
 }
 
-// Returns an error of the strategies or files that the command line names, before anything is
-// planned.
-absl::Status CheckStrategies(const PlanCommandLine& line) {
+// Returns an error of the configuration, the strategies or the files that the command line names,
+// before anything is planned.
+absl::Status CheckRequests(const PlanCommandLine& line) {
   Ranks alone;
   for (const CellRequest& request : line.requests) {
+    CommandLine without_plan = request.line;
+    without_plan.plan.clear();
+    RETURN_IF_ERROR(EffectiveConfigText(without_plan, *line.model).status());
+    RETURN_IF_ERROR(
+        NamedStatus(request.label, EffectiveConfigText(request.line, *line.model).status()));
     if (request.line.strategy.empty()) continue;
     RETURN_IF_ERROR(
         NamedStatus(request.label, CheckStrategyFlags(request.line.strategy, request.line, alone)));
@@ -192,7 +198,7 @@ absl::Status PlanAndShow(const PlanCommandLine& line, const CellRequest& request
 }  // namespace
 
 absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line, const std::string& typed) {
-  RETURN_IF_ERROR(CheckStrategies(line));
+  RETURN_IF_ERROR(CheckRequests(line));
   RETURN_IF_ERROR(CheckOutputFiles(line));
   StopOnInterrupts();
   Progress progress(static_cast<int>(line.requests.size()));
