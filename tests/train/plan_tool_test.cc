@@ -130,8 +130,9 @@ TEST(PlanTool, ASavedPlanTrains) {
 TEST(PlanTool, Commands) {
   const Result explained = RunCommand("explain", {"--strategies=fsdp", "--micro_batches=2"});
   EXPECT_EQ(explained.code, 0) << explained.err;
-  EXPECT_THAT(explained.out, AllOf(HasSubstr("fsdp on 8 ranks: a step of"), HasSubstr("blocks.* (2)"),
-                                   HasSubstr("what one change would bring")));
+  EXPECT_THAT(explained.out,
+              AllOf(HasSubstr("fsdp on 8 ranks: a step of"), HasSubstr("blocks.* (2)"),
+                    HasSubstr("what one change would bring")));
   const Result diff = RunCommand("diff", {});
   EXPECT_EQ(diff.code, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("pass bucket_gradients"));
@@ -142,7 +143,8 @@ TEST(PlanTool, Commands) {
 
 TEST(PlanTool, AReportHasEveryStrategy) {
   const std::string file = NewFolder() + "/report.html";
-  const Result result = RunPlan(Small({"--ranks=2,8", "--memory_limit=150KiB", "--report=" + file}));
+  const Result result =
+      RunPlan(Small({"--ranks=2,8", "--memory_limit=150KiB", "--report=" + file}));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(ReadFile(file), AllOf(HasSubstr("ddp, 2 ranks"), HasSubstr("fsdp, 8 ranks"),
                                     HasSubstr("does not fit"), Not(HasSubstr("<script"))));

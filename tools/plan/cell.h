@@ -25,8 +25,9 @@ namespace tessera {
 struct CellRequest {
   std::string label;  // in tables
   CommandLine line;
-  int ranks = 1;
+  int ranks = 1;  // kFewestRanks: the fewest on which it fits are searched (fit.h)
 };
+inline constexpr int kFewestRanks = 0;
 
 // The prices of a step's instructions, and when each is predicted to run.
 struct PredictedStep {

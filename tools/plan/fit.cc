@@ -6,7 +6,9 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
+#include "tools/train/setup/configure.h"
 
 namespace tessera {
 namespace {
@@ -155,6 +157,38 @@ absl::StatusOr<Cell> PlanFastestFit(const CellRequest& request, const ModelDefin
     best.least = recomputing->least;
   }
   return best;
+}
+
+absl::StatusOr<Cell> PlanFewestRanks(CellRequest request, const ModelDefinition& model,
+                                     const StopsSearch& stops) {
+  const auto plan = [&](int ranks) {
+    request.ranks = ranks;
+    return PlanFastestFit(request, model, stops);
+  };
+  // A step on the most ranks is the soonest planned, because it needs no micro-batches.
+  absl::StatusOr<RunConfig> config = EffectiveRunConfig(request.line, model);
+  RETURN_IF_ERROR(config.status());
+  int most = 1;
+  while (2 * int64_t{most} <= std::min<int64_t>(config->batch(), Mesh::kMaxRanks)) most *= 2;
+  ASSIGN_OR_RETURN(Cell fewest, plan(most));
+  if (!fewest.fits()) return fewest;
+  int too_few = 0;  // ranks; on 0 nothing fits
+  while (fewest.request.ranks > 1 && fewest.request.ranks > 2 * too_few && !stops()) {
+    // The power of two in the middle.
+    int ranks = fewest.request.ranks / 2;
+    while (ranks > 1 &&
+           int64_t{ranks} * ranks > int64_t{fewest.request.ranks} * std::max(1, too_few)) {
+      ranks /= 2;
+    }
+    ranks = std::max(ranks, 2 * too_few);
+    ASSIGN_OR_RETURN(Cell cell, plan(ranks));
+    if (cell.fits()) {
+      fewest = std::move(cell);
+    } else {
+      too_few = ranks;
+    }
+  }
+  return fewest;
 }
 
 }  // namespace tessera

@@ -22,6 +22,12 @@ using StopsSearch = std::function<bool()>;
 absl::StatusOr<Cell> PlanFastestFit(const CellRequest& request, const ModelDefinition& model,
                                     const StopsSearch& stops);
 
+// Returns the step on the fewest ranks of 1, 2, 4, ... on which it fits with some settings, as
+// PlanFastestFit plans it; `request.ranks` is not used. If it does not fit on the most that have a
+// sequence of the batch each, returns the step on these: fewer ranks need no less.
+absl::StatusOr<Cell> PlanFewestRanks(CellRequest request, const ModelDefinition& model,
+                                     const StopsSearch& stops);
+
 // Returns the numbers of micro-batches that are tried for a batch: its divisors, from `fewest` on,
 // up to those that leave each of `ranks` ranks a sequence (or one sequence for all). Sorted.
 std::vector<int64_t> MicroBatchesToTry(int64_t batch, int64_t fewest, int ranks);

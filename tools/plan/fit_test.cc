@@ -109,6 +109,38 @@ TEST(FitTest, WhatTheCommandLineSetsIsKept) {
   EXPECT_EQ(cell->configured->config.micro_batches(), 2);
 }
 
+// Returns the request on so many ranks.
+CellRequest OnRanks(CellRequest request, int ranks) {
+  request.ranks = ranks;
+  return request;
+}
+
+TEST(FitTest, TheFewestRanksThatFit) {
+  for (const std::string strategy : {"ddp", "fsdp"}) {
+    for (const int expected : {1, 2, 8, 32}) {
+      // The least that so many ranks need.
+      const absl::StatusOr<Cell> none =
+          PlanFastestFit(OnRanks(Request(strategy, 1), expected), GptDefinition(), NeverStops);
+      ASSERT_TRUE(none.ok()) << none.status();
+      const CellRequest request = Request(strategy, none->least->bytes);
+      const absl::StatusOr<Cell> found = PlanFewestRanks(request, GptDefinition(), NeverStops);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_TRUE(found->fits());
+      const int ranks = found->request.ranks;
+      EXPECT_LE(ranks, expected);
+      if (ranks == 1) continue;
+      const absl::StatusOr<Cell> fewer =
+          PlanFastestFit(OnRanks(request, ranks / 2), GptDefinition(), NeverStops);
+      EXPECT_FALSE(fewer->fits()) << strategy << " also fits on " << ranks / 2;
+    }
+  }
+  const absl::StatusOr<Cell> never =
+      PlanFewestRanks(Request("ddp", 1), GptDefinition(), NeverStops);
+  ASSERT_TRUE(never.ok()) << never.status();
+  EXPECT_FALSE(never->fits());
+  EXPECT_EQ(never->request.ranks, kBatch);
+}
+
 TEST(FitTest, MicroBatchesLeaveEachRankASequence) {
   EXPECT_THAT(MicroBatchesToTry(12, 1, 2), ElementsAre(1, 2, 3, 4, 6));
   EXPECT_THAT(MicroBatchesToTry(12, 2, 3), ElementsAre(2, 3, 4));

@@ -39,6 +39,8 @@ ABSL_FLAG(std::string, save, "",
 namespace tessera {
 namespace {
 
+// The value of --ranks that searches their number.
+constexpr char kFewest[] = "fewest";
 // The number of ranks without --ranks and --cluster.
 constexpr int kDefaultRanks = 2;
 
@@ -79,7 +81,7 @@ const std::vector<FlagGroup>& PlanFlags() {
       new std::vector<FlagGroup>{{"Plans",
                                   {{"strategies", "ENTRY,..."},
                                    {"strategy_seconds", "X"},
-                                   {"ranks", "N,..."},
+                                   {"ranks", "N,...|fewest"},
                                    {"cluster", "NAME"},
                                    {"hosts", "NAME,..."},
                                    {"backend", "NAME"},
@@ -159,7 +161,9 @@ absl::StatusOr<double> ParseTokens(absl::string_view text) {
 // Returns the numbers of ranks to plan for: those of --ranks, or else the devices of a host of
 // --cluster.
 absl::StatusOr<std::vector<int>> RanksToPlan(const std::string& cluster) {
-  ASSIGN_OR_RETURN(std::vector<int> ranks, ParseRankCounts(absl::GetFlag(FLAGS_ranks)));
+  const std::vector<std::string> texts = absl::GetFlag(FLAGS_ranks);
+  if (texts == std::vector<std::string>{kFewest}) return std::vector<int>{kFewestRanks};
+  ASSIGN_OR_RETURN(std::vector<int> ranks, ParseRankCounts(texts));
   if (!ranks.empty()) return ranks;
   if (cluster.empty()) return std::vector<int>{kDefaultRanks};
   ASSIGN_OR_RETURN(const Cluster described, ReadNamedCluster(cluster));
@@ -237,9 +241,11 @@ absl::StatusOr<PlanCommandLine> ParsePlanCommandLine(const std::vector<std::stri
 
 std::string PlanHelp(const std::string& program) {
   std::map<std::string, FlagNote> notes;
-  notes["ranks"] = {"", "",
-                    "numbers of ranks, of which none is started; without it, the devices of a host "
-                    "of --cluster, or 2"};
+  notes["ranks"] = {
+      "", "",
+      "numbers of ranks, of which none is started, or \"fewest\": the fewest of 1, 2, "
+      "4, ... on which a strategy fits (--fit); without it, the devices of a host of "
+      "--cluster, or 2"};
   notes["model"].more = absl::StrCat(": ", absl::StrJoin(ModelNames(), " or "));
   notes["trace"] = {"",
                     {},

@@ -48,7 +48,8 @@ bool IsStopped() { return CaughtSignal() != 0; }
 
 // "fsdp on 64 ranks".
 std::string NameOf(const std::string& label, int ranks) {
-  return absl::StrCat(label, " on ", Counted(ranks, "rank"));
+  return absl::StrCat(label, " on ",
+                      ranks == kFewestRanks ? "the fewest ranks" : Counted(ranks, "rank"));
 }
 
 // Returns an error of the configuration, the strategies or the files that the command line names,
@@ -82,6 +83,7 @@ absl::Status CheckOutputFiles(const PlanCommandLine& line) {
 
 // Plans one request as the command line says.
 absl::StatusOr<Cell> PlanRequest(const PlanCommandLine& line, const CellRequest& request) {
+  if (request.ranks == kFewestRanks) return PlanFewestRanks(request, *line.model, IsStopped);
   return line.fit ? PlanFastestFit(request, *line.model, IsStopped)
                   : PlanCell(request, *line.model);
 }

@@ -253,6 +253,16 @@ MemoryBound BoundOf(const CommandLine& line, const RunConfig& config, const Clus
           /*of_device=*/true};
 }
 
+// Returns the effective configuration on this rank alone.
+absl::StatusOr<EffectiveConfig> EffectiveConfigAlone(const CommandLine& line,
+                                                     const ModelDefinition& definition) {
+  Ranks alone;
+  std::vector<std::string> unused_notes;
+  ASSIGN_OR_RETURN(const OpenedCheckpoint resumed, ChooseCheckpoint(line, alone, &unused_notes));
+  ASSIGN_OR_RETURN(const std::optional<Plan> plan, ReadPlanFlag(line, alone));
+  return MakeEffectiveConfig(line, definition, resumed.checkpoint.get(), plan, &unused_notes);
+}
+
 }  // namespace
 
 MemoryBound MemoryOfRank(const CommandLine& line, const ConfiguredRun& configured) {
@@ -263,15 +273,15 @@ MemoryBound MemoryOfRank(const CommandLine& line, const ConfiguredRun& configure
                                   "what this machine has available)")};
 }
 
+absl::StatusOr<RunConfig> EffectiveRunConfig(const CommandLine& line,
+                                             const ModelDefinition& definition) {
+  ASSIGN_OR_RETURN(EffectiveConfig effective, EffectiveConfigAlone(line, definition));
+  return std::move(effective.config);
+}
+
 absl::StatusOr<std::string> EffectiveConfigText(const CommandLine& line,
                                                 const ModelDefinition& definition) {
-  Ranks alone;
-  std::vector<std::string> unused_notes;
-  ASSIGN_OR_RETURN(const OpenedCheckpoint resumed, ChooseCheckpoint(line, alone, &unused_notes));
-  ASSIGN_OR_RETURN(const std::optional<Plan> plan, ReadPlanFlag(line, alone));
-  ASSIGN_OR_RETURN(
-      EffectiveConfig effective,
-      MakeEffectiveConfig(line, definition, resumed.checkpoint.get(), plan, &unused_notes));
+  ASSIGN_OR_RETURN(EffectiveConfig effective, EffectiveConfigAlone(line, definition));
   return std::move(effective.text);
 }
 

@@ -75,6 +75,10 @@ struct ConfiguredRun {
 // no bound for another machine (--cluster) whose memory is not described.
 MemoryBound MemoryOfRank(const CommandLine& line, const ConfiguredRun& configured);
 
+// Returns the effective configuration of a new run.
+absl::StatusOr<RunConfig> EffectiveRunConfig(const CommandLine& line,
+                                             const ModelDefinition& definition);
+
 // Returns the effective configuration as text, for --print_config.
 absl::StatusOr<std::string> EffectiveConfigText(const CommandLine& line,
                                                 const ModelDefinition& definition);
