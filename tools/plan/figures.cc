@@ -1,7 +1,5 @@
 #include "tools/plan/figures.h"
 
-#include "core/cost/cluster_prices.h"
-#include "core/cost/limits.h"
 
 namespace tessera {
 namespace {
@@ -25,8 +23,7 @@ Figures FiguresOf(const Cell& cell) {
   figures.cost = cell.prepared.estimated;
   const double seconds = figures.cost.step_seconds();
   figures.tokens_per_second = static_cast<double>(config.batch() * config.sequence()) / seconds;
-  const double rate = FlopsPerSecond(cell.configured->priced.cluster, MatmulDType(cell.step()));
-  figures.mfu = cell.prepared.division.flops / seconds / (rate * figures.ranks);
+  figures.mfu = EstimatedMfu(*cell.configured, cell.prepared);
   figures.peak_bytes = cell.peak_bytes();
   figures.limit_bytes = cell.memory.bytes;
   figures.least = cell.least;

@@ -267,6 +267,15 @@ std::string OriginOfRates(const CommandLine& line, const Backend& backend) {
   return is_kept ? absl::StrCat("the best of this machine so far, ", path) : "measured now";
 }
 
+// "26.4K tokens/s, MFU 65.1%".
+std::string RateLine(const ConfiguredRun& configured, const PreparedRun& prepared) {
+  const RunConfig& config = configured.config;
+  const double tokens = static_cast<double>(config.batch() * config.sequence());
+  return absl::StrFormat("%s tokens/s, MFU %.1f%%\n",
+                         FormatCount(tokens / prepared.estimated.step_seconds()),
+                         100 * EstimatedMfu(configured, prepared));
+}
+
 // Runs --plan_only for `size` ranks. Returns the exit code.
 absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& definition, int size) {
   Ranks alone;
@@ -288,6 +297,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
     const auto& [cluster, site] = configured.priced;
     PrintText(
         absl::StrCat("\n", CostReport(prepared, cluster.name(), size),
+                     RateLine(configured, prepared),
                      ClusterRatesLine(cluster, site, OriginOfRates(line, *configured.backend))));
   }
   PrintText(configured.kernels->Line(compiled));

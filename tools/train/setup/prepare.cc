@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/cost/cluster_prices.h"
 #include "core/cost/kept_logits.h"
+#include "core/cost/limits.h"
 #include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
 #include "core/status/with_message.h"
@@ -334,6 +336,13 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const Configured
                      .pass_plugin = planned.pass_plugin,
                      .estimated = std::move(estimated),
                      .division = std::move(division)};
+}
+
+double EstimatedMfu(const ConfiguredRun& configured, const PreparedRun& prepared) {
+  const double rate = FlopsPerSecond(configured.priced.cluster,
+                                     MatmulDType(*prepared.compiled.FindProgram(kTrain)));
+  return prepared.division.flops / prepared.estimated.step_seconds() /
+         (rate * configured.ranks.size);
 }
 
 absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const ConfiguredRun& configured,

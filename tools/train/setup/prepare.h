@@ -34,6 +34,11 @@ struct PreparedRun {
 absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const ConfiguredRun& configured,
                                        std::vector<std::string>* notes);
 
+// Returns the model FLOPs utilization of the estimated step, in [0, 1]: the FLOPs of the model,
+// without recomputation and without what ranks repeat, over those of which the devices of all ranks
+// are capable in the dtype of the matmuls.
+double EstimatedMfu(const ConfiguredRun& configured, const PreparedRun& prepared);
+
 // Plans and compiles a run with another configuration on this rank alone.
 absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const ConfiguredRun& configured,
                                          const RunConfig& config);
