@@ -45,17 +45,20 @@ TEST(GuidanceTest, APlanOfOneRankHasATimeToo) {
   std::filesystem::create_directories(cache + "/tessera");
   WriteFile(file, "{\"" + EstimatedFor(Planned({})) +
                       "\": {\"flops_per_second\": 2e9, \"bytes_per_second\": 1e9}}");
-  EXPECT_THAT(Planned({}, {{"XDG_CACHE_HOME", cache}}),
-              ContainsRegex("\nstep [0-9.]+ ms \\(for cpu: [^\n]*\\)\nrates: matmul 2.00 GFLOP/s, "
-                            "memory [^\n]*/s \\(the best of this machine so far, " +
-                            file + "\\)\n"));
+  EXPECT_THAT(
+      Planned({}, {{"XDG_CACHE_HOME", cache}}),
+      ContainsRegex(
+          "\nstep [0-9.]+ ms \\(for cpu: [^\n]*\\)\n[^\n]* tokens/s, MFU [^\n]*%\n"
+          "rates: matmul 2.00 GFLOP/s, memory [^\n]*/s \\(the best of this machine so far, " +
+          file + "\\)\n"));
   const std::string cluster = NewFolder() + "/cluster.textproto";
   WriteFile(cluster,
             "name: 'toasters' f32_flops_per_second: 1e9 memory_bytes_per_second: 1e9 "
             "within_host { latency_seconds: 1e-6 bytes_per_second: 1e9 }");
-  EXPECT_THAT(Planned({"--cluster=" + cluster}),
-              AllOf(HasSubstr(" (for toasters)\nrates: matmul 1.00 GFLOP/s, memory "),
-                    HasSubstr(" (" + cluster + ")\n")));
+  EXPECT_THAT(
+      Planned({"--cluster=" + cluster}),
+      AllOf(HasSubstr(" (for toasters)\n"), HasSubstr("\nrates: matmul 1.00 GFLOP/s, memory "),
+            HasSubstr(" (" + cluster + ")\n")));
 }
 
 // Regression: --plan_only planned each rank with all cores of the machine.

@@ -25,12 +25,8 @@ namespace {
 
 // Returns what to plan for an entry. An error of the command line names the entry.
 absl::StatusOr<CellRequest> RequestOf(const CompareCommandLine& line, const StrategyEntry& entry) {
-  CellRequest request = {entry.label, line.train, line.planned_ranks};
-  std::vector<std::string> names;
-  if (StatesSettings(entry)) {
-    ASSIGN_OR_RETURN(names, OptionNames(entry));
-  }
-  RETURN_IF_ERROR(SetStrategy(entry, names, &request.line));
+  ASSIGN_OR_RETURN(CommandLine train, CommandLineOf(entry, line.train));
+  CellRequest request = {entry.label, std::move(train), line.planned_ranks};
   if (request.line.strategy.empty()) return request;
   Ranks alone;
   RETURN_IF_ERROR(

@@ -1,6 +1,5 @@
 #include "tools/plan/figures.h"
 
-
 namespace tessera {
 namespace {
 

@@ -177,12 +177,7 @@ absl::StatusOr<std::vector<CellRequest>> Requests(const CommandLine& train) {
   ASSIGN_OR_RETURN(const std::vector<int> ranks, RanksToPlan(train.cluster));
   std::vector<CellRequest> requests;
   for (const StrategyEntry& entry : entries) {
-    CommandLine line = train;
-    std::vector<std::string> names;
-    if (StatesSettings(entry)) {
-      ASSIGN_OR_RETURN(names, OptionNames(entry));
-    }
-    RETURN_IF_ERROR(SetStrategy(entry, names, &line));
+    ASSIGN_OR_RETURN(const CommandLine line, CommandLineOf(entry, train));
     for (const int count : ranks) requests.push_back({entry.label, line, count});
   }
   return requests;

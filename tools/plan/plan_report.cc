@@ -90,6 +90,7 @@ std::string PlanRecommendation(absl::Span<const ShownStep> steps) {
     each.label = figures.label;
     each.ranks = figures.ranks;
     each.fits = figures.fits();
+    if (figures.least.has_value()) each.peak_bytes = figures.least->bytes;
     each.micro_batches = figures.micro_batches;
     by_ranks[figures.ranks].push_back(std::move(each));
   }

@@ -134,6 +134,15 @@ absl::Status SetStrategy(const StrategyEntry& entry, absl::Span<const std::strin
                                 "', only the settings ", absl::StrJoin(SettingsOfEntries(), ", ")));
 }
 
+absl::StatusOr<CommandLine> CommandLineOf(const StrategyEntry& entry, CommandLine line) {
+  std::vector<std::string> names;
+  if (StatesSettings(entry)) {
+    ASSIGN_OR_RETURN(names, OptionNames(entry));
+  }
+  RETURN_IF_ERROR(SetStrategy(entry, names, &line));
+  return line;
+}
+
 absl::Status NamedStatus(const std::string& label, const absl::Status& status) {
   return WithMessage(status, absl::StrCat(label, ": ", status.message()));
 }

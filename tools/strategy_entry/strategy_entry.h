@@ -43,6 +43,9 @@ absl::StatusOr<std::vector<std::string>> OptionNames(const StrategyEntry& entry)
 absl::Status SetStrategy(const StrategyEntry& entry, absl::Span<const std::string> option_names,
                          CommandLine* line);
 
+// Returns `line` with the flags that an entry sets, for a process that runs no ranks.
+absl::StatusOr<CommandLine> CommandLineOf(const StrategyEntry& entry, CommandLine line);
+
 // Returns the status with "LABEL: " before its message (WithMessage).
 absl::Status NamedStatus(const std::string& label, const absl::Status& status);
 

@@ -295,10 +295,9 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
                              absl::StrCat("a device of ", described.name())));
   if (line.mode == Mode::kTrain) {
     const auto& [cluster, site] = configured.priced;
-    PrintText(
-        absl::StrCat("\n", CostReport(prepared, cluster.name(), size),
-                     RateLine(configured, prepared),
-                     ClusterRatesLine(cluster, site, OriginOfRates(line, *configured.backend))));
+    PrintText(absl::StrCat(
+        "\n", CostReport(prepared, cluster.name(), size), RateLine(configured, prepared),
+        ClusterRatesLine(cluster, site, OriginOfRates(line, *configured.backend))));
   }
   PrintText(configured.kernels->Line(compiled));
   if (!line.dump.empty()) {
