@@ -1,4 +1,6 @@
 // Runs the tool that plans without ranks, as a user would.
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -148,6 +150,17 @@ TEST(PlanTool, AReportHasEveryStrategy) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(ReadFile(file), AllOf(HasSubstr("ddp, 2 ranks"), HasSubstr("fsdp, 8 ranks"),
                                     HasSubstr("does not fit"), Not(HasSubstr("<script"))));
+}
+
+TEST(PlanTool, AnInterruptPrintsWhatIsFinished) {
+  RunningProgram program(std::filesystem::absolute("tools/plan/plan").string(),
+                         {"--preset=gpt3_175b", "--dtype=bf16", "--cluster=h100", "--threads=1",
+                          "--strategies=ddp,fsdp,fsdp:reshard=no", "--ranks=8,16,32,64,128,256"});
+  ASSERT_TRUE(program.WaitFor([&] { return program.Err().rfind("planned ", 0) == 0; }));
+  program.Signal(SIGINT);
+  const Result result = program.Wait();
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("ddp\nranks"), Not(HasSubstr("reshard=no"))));
 }
 
 TEST(PlanTool, BadInputIsOneLine) {
