@@ -146,7 +146,7 @@ absl::Status WriteFiles(const PlanCommandLine& line, const Cell& cell) {
 
 // Prints the table of all steps and the recommendation, and writes the files about all of them.
 absl::Status Finish(const PlanCommandLine& line, const ShownCommand& command,
-                    std::vector<ShownStep> steps) {
+                    const std::vector<ShownStep>& steps) {
   PrintNotes(steps);
   std::vector<Figures> figures;
   for (const ShownStep& step : steps) figures.push_back(step.figures);
@@ -162,8 +162,7 @@ absl::Status Finish(const PlanCommandLine& line, const ShownCommand& command,
     RETURN_IF_ERROR(WriteOutputFile(UserPath(line.json), PlanJson(command, steps)));
   }
   if (line.report.empty() || steps.empty()) return absl::OkStatus();
-  return WriteOutputFile(UserPath(line.report),
-                         ReportHtml(PlanReportData(command, std::move(steps))));
+  return WriteOutputFile(UserPath(line.report), ReportHtml(PlanReportData(command, steps)));
 }
 
 // Plans a request, shows it as the command says, and adds it to `steps`. `before` is the last one
@@ -215,8 +214,8 @@ absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line, const std::strin
     RETURN_IF_ERROR(PlanAndShow(line, request, &command, &steps, &before));
     progress.Done(NameOf(request.label, request.ranks));
   }
+  RETURN_IF_ERROR(Finish(line, command, steps));
   const int code = ReportFaults(steps);
-  RETURN_IF_ERROR(Finish(line, command, std::move(steps)));
   return IsStopped() ? 128 + CaughtSignal() : code;
 }
 

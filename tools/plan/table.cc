@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/text/human_units.h"
+#include "tools/figures/recommendation.h"
 
 namespace tessera {
 namespace {
@@ -57,9 +58,12 @@ std::string Settings(int64_t micro_batches, const std::string& recompute) {
   return settings.empty() ? "" : absl::StrCat("with ", absl::StrJoin(settings, " "));
 }
 
-// Returns the lines below a row.
-std::vector<std::string> Remarks(const Figures& figures) {
+// Returns the lines below a row. `batch` is that of most steps.
+std::vector<std::string> Remarks(const Figures& figures, int64_t batch) {
   std::vector<std::string> remarks;
+  if (figures.batch != batch) {
+    remarks.push_back(absl::StrCat("with --batch=", figures.batch, ": another training"));
+  }
   if (std::string settings = Settings(figures.micro_batches, figures.recompute);
       !settings.empty()) {
     remarks.push_back(std::move(settings));
@@ -105,9 +109,13 @@ std::string PlanTitle(const std::string& step, const std::string& cluster,
 std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
   if (absl::c_none_of(all, [](const Figures& each) { return each.planned(); })) return "";
   std::vector<Row> rows = {TitlesOf(tokens)};
+  std::vector<int64_t> batches;
   for (const Figures& each : all) {
-    if (each.planned()) rows.push_back(RowOf(each, tokens));
+    if (!each.planned()) continue;
+    rows.push_back(RowOf(each, tokens));
+    batches.push_back(each.batch);
   }
+  const int64_t batch = MostFrequentBatch(batches);
   const std::vector<size_t> widths = WidthsOf(rows);
   std::string table;
   const Figures* before = nullptr;
@@ -124,7 +132,7 @@ std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
       continue;
     }
     absl::StrAppend(&table, Line(rows[row++], widths));
-    for (const std::string& remark : Remarks(each)) {
+    for (const std::string& remark : Remarks(each, batch)) {
       absl::StrAppendFormat(&table, "%*s  %s\n", static_cast<int>(widths[0]), "", remark);
     }
   }

@@ -23,9 +23,10 @@ std::string PlanTitle(const std::string& step, const std::string& cluster,
 //   fsdp      ranks      step  tokens/s    MFU    days      peak     spare  exposed
 //                 8    19.3 s      109K  71.0%    1285   153 GiB  -78.5 GiB  0.66 s
 //
-// `spare` is what a rank's memory has left, or lacks. Below a row are its micro-batches and
-// recomputation, if there are any, and the least memory that was found if it does not fit. `tokens`
-// are those of a training; 0: no days. Returns "" if nothing was planned.
+// `spare` is what a rank's memory has left, or lacks. Below a row are its batch, if most steps
+// have another one, its micro-batches and recomputation, if there are any, and the least memory
+// that was found if it does not fit. `tokens` are those of a training; 0: no days. Returns "" if
+// nothing was planned.
 std::string FiguresTable(absl::Span<const Figures> all, double tokens);
 
 }  // namespace tessera

@@ -34,6 +34,8 @@ TEST(PlanTableTest, RowsByStrategyAndRanks) {
   all[1].peak_bytes = int64_t{50} << 30;
   all[0].least = LeastMemory{int64_t{90} << 30, 4, "none"};
   all[2].fault = "a fault";
+  all.push_back(Sample("mine", 512));
+  all[3].batch = 64;
   EXPECT_EQ(FiguresTable(all, 300e9),
             R"(ddp
 ranks    step  tokens/s    MFU  days      peak      spare      sent  exposed
@@ -45,6 +47,8 @@ ranks    step  tokens/s    MFU  days      peak      spare      sent  exposed
 mine
 ranks    step  tokens/s    MFU  days      peak      spare      sent  exposed
     8  could not be planned
+  512  19.3 s      109K  71.0%  32.0   153 GiB  -78.0 GiB  1.27 TiB   656 ms
+       with --batch=64: another training
 )");
 }
 
