@@ -30,7 +30,7 @@ std::vector<std::string> Small(const std::vector<std::string>& more) {
   return flags;
 }
 
-Result RunPlan(std::vector<std::string> arguments) {
+Result RunPlan(const std::vector<std::string>& arguments) {
   return RunProgram(std::filesystem::absolute("tools/plan/plan").string(), arguments);
 }
 
