@@ -71,7 +71,7 @@ class ClusterPrices final : public CollectivePrices {
 int RanksOfFullestHost(const GroupSite& job);
 
 // Returns the dtype whose rate an instruction takes: that of 16 bits if it reads a matrix of it, or
-// else f32. What else it reads may be f32 all the same: the sum to which a product is added, or
+// else f32. Its other operands may be f32 all the same: the sum to which a product is added, or
 // kept logits.
 DType DTypeOfRate(absl::Span<const TensorType> inputs);
 // Returns the peak rate of a device of the cluster in a dtype; that of f32 if it has none.

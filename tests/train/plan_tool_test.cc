@@ -73,7 +73,7 @@ TEST(PlanTool, EveryFieldOfItsFileIsDocumentedAndEveryDocumentedFieldOccurs) {
   EXPECT_THAT(result.err, HasSubstr("error: three on 4 ranks: "));
   std::set<std::string> found;
   ExpectDocumented(Json::parse(ReadFile(file)), fields, &found);
-  // What fits: a recommendation.
+  // Here both fit, so there is a recommendation.
   const Result fits = RunPlan(Small({"--ranks=2", "--json=" + file}));
   EXPECT_EQ(fits.code, 0) << fits.err;
   ExpectDocumented(Json::parse(ReadFile(file)), fields, &found);
@@ -98,7 +98,7 @@ TEST(PlanTool, AgreesWithComparePlanOnly) {
   }
 }
 
-// What --save writes is the Plan of a training run with the same peak.
+// A training run with the Plan that --save writes has the same peak.
 TEST(PlanTool, ASavedPlanTrains) {
   const std::string folder = NewFolder();
   const std::string json = folder + "/plan.json", plan = folder + "/plan.textproto";

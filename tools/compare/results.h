@@ -1,4 +1,4 @@
-// What a comparison prints and writes when it has ended.
+// Prints and writes the results of a comparison.
 #ifndef TESSERA_TOOLS_COMPARE_RESULTS_H_
 #define TESSERA_TOOLS_COMPARE_RESULTS_H_
 

@@ -21,7 +21,7 @@
 
 namespace tessera {
 
-// What is planned: a strategy or a Plan, as the flags of a training run, and the number of ranks.
+// A strategy or a Plan, as the flags of a training run, with the number of ranks to plan for.
 struct CellRequest {
   std::string label;  // in tables
   CommandLine line;
@@ -50,7 +50,7 @@ struct Cell {
   PreparedRun prepared;
   MemoryBound memory;              // of a rank; no bound if nothing is known
   std::vector<std::string> notes;  // for the user
-  // Of a search in which nothing fits; nothing if it was not searched, or has found no less.
+  // Set by a search in which nothing fits.
   std::optional<LeastMemory> least;
 
   const Program& step() const;

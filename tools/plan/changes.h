@@ -1,4 +1,4 @@
-// What a step would cost if one setting of it were another.
+// Predicts the cost of a step with one of its settings changed.
 #ifndef TESSERA_TOOLS_PLAN_CHANGES_H_
 #define TESSERA_TOOLS_PLAN_CHANGES_H_
 

@@ -1,4 +1,4 @@
-// What a planned step costs: a row of the tables of tools/plan.
+// The cost of a planned step: a row of the tables of tools/plan.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_PLAN_FIGURES_H_

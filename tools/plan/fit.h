@@ -24,7 +24,8 @@ absl::StatusOr<Cell> PlanFastestFit(const CellRequest& request, const ModelDefin
 
 // Returns the step on the fewest ranks of 1, 2, 4, ... on which it fits with some settings, as
 // PlanFastestFit plans it; `request.ranks` is not used. If it does not fit on the most that have a
-// sequence of the batch each, returns the step on these: fewer ranks need no less.
+// sequence of the batch each, returns the step on these. The search assumes that fewer ranks need
+// no less.
 absl::StatusOr<Cell> PlanFewestRanks(CellRequest request, const ModelDefinition& model,
                                      const StopsSearch& stops);
 

@@ -18,7 +18,7 @@ struct ShownStep {
   std::optional<StepView> view;  // for a report
 };
 
-// What all steps of a command have in common.
+// The facts that all steps of a command share.
 struct ShownCommand {
   std::string typed;    // what the user typed
   std::string model;    // its name
