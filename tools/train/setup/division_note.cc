@@ -51,7 +51,7 @@ Fault FaultOf(const WorkDivision& division, const Mesh& mesh, const RunConfig& c
 }  // namespace
 
 std::string DivisionNote(const WorkDivision& division, const Mesh& mesh, const RunConfig& config) {
-  if (division.speedup >= kLeastUse * mesh.size()) return "";
+  if (mesh.size() == 1 || division.speedup >= kLeastUse * mesh.size()) return "";
   const Fault fault = FaultOf(division, mesh, config);
   const double speedup = std::max(1.0, std::round(10 * division.speedup) / 10);
   return absl::StrCat(fault.reason, ": a step on ", Counted(mesh.size(), "rank"),

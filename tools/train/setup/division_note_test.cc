@@ -19,6 +19,11 @@ TEST(DivisionNoteTest, NothingIsSaidOfRanksThatAreOfUse) {
   EXPECT_EQ(Note({.speedup = 6.1, .repeated = {0, 0.2}}, 8), "");
 }
 
+// Regression: the note was for runs on ranks only, and one of a single rank lost its exception.
+TEST(DivisionNoteTest, NothingIsSaidOfOneRank) {
+  EXPECT_EQ(DivisionNote({.speedup = 0.5}, Mesh(), RunConfig()), "");
+}
+
 TEST(DivisionNoteTest, MoreRanksThanRows) {
   EXPECT_EQ(Note({.speedup = 3.96, .repeated = {0, 0}, .rows = 2, .parts = 4}, 2),
             "the batch has 2 rows for 4 ranks, and 2 of them have nothing to compute: a step on 8 "
