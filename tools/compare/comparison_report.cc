@@ -112,7 +112,7 @@ ReportData ComparisonReport(const CompareCommandLine& line, const Comparison& co
     data.notes.push_back("the strategies ran one after the other, not in alternation");
   }
   data.checks = ChecksOf(comparison);
-  std::vector<std::string> arguments = line.typed;
+  std::vector<std::string> arguments = line.launch.arguments;
   if (comparison.num_ranks > 1 && !comparison.predicted_only) {
     arguments.push_back(absl::StrCat("--nproc=", comparison.num_ranks));
   }

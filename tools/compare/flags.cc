@@ -192,7 +192,6 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
   ASSIGN_OR_RETURN(line.train, ParseCommandLine(train, *line.model));
   line.planned_ranks = std::max({1, line.train.ranks, line.train.launch.nproc});
   line.launch = line.train.launch;
-  line.typed = all;
   line.launch.arguments = std::move(all);
   return line;
 }

@@ -25,11 +25,10 @@ struct CompareCommandLine {
   // With train.plan_only, the ranks for which strategies are planned; none is started.
   int planned_ranks = 1;
   std::string json, report;  // files as the user wrote them, or ""
-  // The flags as the user typed them, but for those that start ranks; for the report.
-  std::vector<std::string> typed;
   // The flags that all strategies have as in the training tool.
   CommandLine train;
-  // How to start the ranks; nproc is 0 if this process is one.
+  // How to start the ranks; nproc is 0 if this process is one. The arguments are all flags but
+  // those that start ranks, in each rank too.
   comm::LaunchCommandLine launch;
 };
 
