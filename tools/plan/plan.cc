@@ -56,7 +56,11 @@ std::string NameOf(const std::string& label, int ranks) {
 // before anything is planned.
 absl::Status CheckRequests(const PlanCommandLine& line) {
   Ranks alone;
+  std::string
+      checked;  // requests of one strategy differ only in their ranks, and follow each other
   for (const CellRequest& request : line.requests) {
+    if (request.label == checked) continue;
+    checked = request.label;
     CommandLine without_plan = request.line;
     without_plan.plan.clear();
     RETURN_IF_ERROR(EffectiveConfigText(without_plan, *line.model).status());
@@ -119,9 +123,8 @@ int ReportFaults(const std::vector<ShownStep>& steps) {
   return code;
 }
 
-// Shows one planned step as the command says.
-absl::Status Show(const PlanCommandLine& line, const Cell& cell) {
-  const Figures figures = FiguresOf(cell);
+// Shows one planned step, which has these figures, as the command says.
+absl::Status Show(const PlanCommandLine& line, const Cell& cell, const Figures& figures) {
   const StepProfile profile = ProfileOf(cell);
   if (line.command == PlanCommand::kCosts) {
     PrintText(PriceTable(figures, profile));
@@ -188,7 +191,7 @@ absl::Status PlanAndShow(const PlanCommandLine& line, const CellRequest& request
   if (line.command == PlanCommand::kTable) return absl::OkStatus();
   if (line.command != PlanCommand::kDiff) {
     if (before->has_value()) PrintText("\n");
-    RETURN_IF_ERROR(Show(line, *cell));
+    RETURN_IF_ERROR(Show(line, *cell, steps->back().figures));
   } else if (before->has_value()) {
     PrintText(DiffText(**before, *cell));
   }
