@@ -69,11 +69,12 @@ Outcome OutcomeOf(const Partial& all) {
 }
 
 double Relaxation::BoundOf(const Partial& partial, int first_unit, int64_t limit, int64_t peak,
-                             int64_t next_gather_ps) const {
-  const int64_t bytes = partial.held_bytes + (first_unit > position ? partial.growth_bytes : peak) - limit;
+                           int64_t next_gather_ps) const {
+  const int64_t bytes =
+      partial.held_bytes + (first_unit > position ? partial.growth_bytes : peak) - limit;
   // These units are computed behind the computation and the gathers of those before them.
-  double so_far = std::max<double>(
-      partial.forward_ps, Mean(forward, partial.forward_ps, partial.forward_link_ps));
+  double so_far = std::max<double>(partial.forward_ps,
+                                   Mean(forward, partial.forward_ps, partial.forward_link_ps));
   double pass = Mean(backward, partial.backward_ps, partial.backward_link_ps + partial.waiting_ps);
   if (partial.waiting_ps > 0) {
     // The link is not ahead of the computation, but for the gather of the next unit.

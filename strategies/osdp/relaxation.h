@@ -44,16 +44,16 @@ inline double Mean(double weight, int64_t computation, int64_t link) {
 }
 
 // A relaxation: the time of a step is at least the mean of computation and communication with these
-// weights, and each byte above the limit costs `ps_per_byte`. The bytes are those while the backward
-// pass of one unit runs.
+// weights, and each byte above the limit costs `ps_per_byte`. The bytes are those while the
+// backward pass of one unit runs.
 struct Relaxation {
   double forward = 0.5, backward = 0.5;  // weights of computation, 0 to 1
   int position = 0;                      // that unit
   double ps_per_byte = 0;
   double bound = -kInfinite;  // for the problem
-  std::vector<double> rest;   // [units + 1]: the least cost of the units before this one
+  std::vector<double> rest = {};  // [units + 1]: the least cost of the units before this one
   // [units + 1]: the least times of the units before this one, by the bytes that they may have.
-  std::vector<std::vector<Point>> frontiers;
+  std::vector<std::vector<Point>> frontiers = {};
 
   // The first unit's gather and reduction have nothing beside them: nothing can be computed before
   // it is gathered, and the backward pass ends with it.

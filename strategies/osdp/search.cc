@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/osdp/clock_bound.h"
 #include "strategies/osdp/relaxation.h"
 
 namespace tessera::osdp {
@@ -62,8 +63,6 @@ class Searcher {
     best_ = objective;
     choices_ = choices;
   }
-  // Uses the best choices of relaxations, with multipliers at which they meet the limit.
-  void OfferRelaxed();
   // Changes one unit at a time, as long as that is better.
   void Improve();
   // Adds relaxations by the bytes at the peak of the best choice.
@@ -76,6 +75,8 @@ class Searcher {
  private:
   // Adds relaxations by the bytes at a unit, once.
   void AddRelaxations(int position);
+  // Adds a bound with the weights and the bytes of the relaxation.
+  void AddClockBound(const Relaxation& relaxation);
   // Sets the multiplier with the best bound for the weights.
   void Maximise(Relaxation& relaxation) const;
   // Returns the bound of the problem, and sets by how many bytes its solution exceeds the limit.
@@ -95,8 +96,9 @@ class Searcher {
   // Over the units before: the least bytes held, held at the end, and of the peak above the held.
   std::vector<int64_t> least_held_, least_total_, least_peak_;
   std::vector<int64_t> longest_gather_ps_;  // of a unit, for the backward pass
-  std::set<int> positions_;
+  std::set<int> positions_, clock_positions_;
   std::vector<Relaxation> relaxations_;
+  std::vector<ClockBound> clock_bounds_;
   std::vector<int> choices_;
   int64_t best_ = INT64_MAX;
   int64_t bound_ = 0;
@@ -181,19 +183,20 @@ double Searcher::BoundOf(const Partial& partial, int first_unit) const {
   if (first_unit == 0) return static_cast<double>(OutcomeOf(partial).step_ps);
   double bound = 0;
   for (const Relaxation& relaxation : relaxations_) {
-    bound = std::max(bound,
-                     relaxation.BoundOf(partial, first_unit, problem_.limit_bytes, peak,
-                                        longest_gather_ps_[first_unit - 1]));
+    bound = std::max(bound, relaxation.BoundOf(partial, first_unit, problem_.limit_bytes, peak,
+                                               longest_gather_ps_[first_unit - 1]));
+  }
+  for (const ClockBound& clocks : clock_bounds_) {
+    bound = std::max(bound, clocks.BoundOf(partial, first_unit, peak));
   }
   return bound * (1 - kRounding);
 }
 
 void Searcher::Prune(std::vector<Partial>& partials, int width, double* dropped) const {
   const double threshold = Threshold();
-  std::erase_if(partials,
-                [&](const Partial& partial) {
-                  return partial.bound == kInfinite || partial.bound > threshold;
-                });
+  std::erase_if(partials, [&](const Partial& partial) {
+    return partial.bound == kInfinite || partial.bound > threshold;
+  });
   std::stable_sort(partials.begin(), partials.end(),
                    [](const Partial& a, const Partial& b) { return a.bound < b.bound; });
   size_t kept = 0;
@@ -227,9 +230,9 @@ bool Searcher::Run(int width) {
     for (size_t parent = 0; parent < partials.size(); ++parent) {
       for (size_t choice = 0; choice < problem_.units[i].size(); ++choice) {
         Partial partial = Extend(partials[parent], problem_.units[i][choice]);
-        partial.bound = BoundOf(partial, i);
         partial.parent = static_cast<int>(parent);
         partial.choice = static_cast<int>(choice);
+        partial.bound = BoundOf(partial, i);
         next.push_back(partial);
       }
     }
@@ -254,33 +257,32 @@ bool Searcher::Run(int width) {
   return dropped == kInfinite || dropped > Threshold();
 }
 
-void Searcher::OfferRelaxed() {
-  for (int i = 0; i < 16; ++i) {
-    constexpr double kWeights[] = {0, 0.5, 0.9, 1};
-    Relaxation relaxation = {.forward = kWeights[i % 4], .backward = kWeights[i / 4]};
-    relaxation.position = static_cast<int>(problem_.units.size()) - 1;
-    double low = 0, high = 1e9;
-    for (int step = 0; step < 40; ++step) {
-      relaxation.ps_per_byte = step == 0 ? 0 : std::sqrt(std::max(low, 1e-6) * high);
-      std::vector<int> choices;
-      for (int unit = 0; unit < static_cast<int>(problem_.units.size()); ++unit) {
-        const std::vector<Alternative>& alternatives = problem_.units[unit];
-        int best = 0;
-        for (int j = 1; j < static_cast<int>(alternatives.size()); ++j) {
-          const double less = relaxation.CostOf(alternatives[best], unit) -
-                              relaxation.CostOf(alternatives[j], unit);
-          const bool smaller = relaxation.BytesOf(alternatives[j], unit) <
-                               relaxation.BytesOf(alternatives[best], unit);
-          if (less > 0 || (less == 0 && smaller)) best = j;
-        }
-        choices.push_back(best);
-      }
-      Offer(choices);
-      const bool fits = Evaluate(problem_, choices).peak_bytes <= problem_.limit_bytes;
-      (fits ? high : low) = relaxation.ps_per_byte;
-      if (fits && step == 0) break;
+void Searcher::AddClockBound(const Relaxation& relaxation) {
+  int64_t pairs = 1;
+  for (const auto& unit : problem_.units) pairs += static_cast<int64_t>(unit.size() * unit.size());
+  // The finer the leads, the better the bound, which takes time in proportion.
+  const auto leads = [pairs](int64_t work, int64_t most) {
+    return static_cast<int>(std::clamp<int64_t>(work / pairs, 32, most));
+  };
+  Relaxation at = relaxation, best = relaxation;
+  best.bound = -kInfinite;
+  double low = 0, high = 0;
+  for (int i = 0; i < 14; ++i) {
+    at.ps_per_byte = i == 0 ? 0 : high == 0 ? std::max(0.1, low * 8) : (low + high) / 2;
+    const ClockBound bound(problem_, at, leads(200'000, 64));
+    at.bound = bound.bound();
+    if (at.bound > best.bound) best = at;
+    const std::vector<int> choices = bound.Choices();
+    Offer(choices);
+    int64_t bytes = 0;
+    for (int unit = 0; unit < static_cast<int>(choices.size()); ++unit) {
+      bytes += at.BytesOf(problem_.units[unit][choices[unit]], unit);
     }
+    const bool fits = bytes <= problem_.limit_bytes;
+    (fits ? high : low) = at.ps_per_byte;
+    if (fits && i == 0) break;
   }
+  clock_bounds_.emplace_back(problem_, best, leads(4'000'000, 1024));
 }
 
 void Searcher::Improve() {
@@ -306,7 +308,13 @@ void Searcher::RelaxAtPeak() {
     partial = Extend(partial, problem_.units[i][choices_[i]]);
     if (partial.peak_bytes > before) position = i;
   }
-  if (!least_) AddRelaxations(position);
+  AddRelaxations(position);
+  for (const Relaxation& relaxation : relaxations_) {
+    // One for each place, with the best weights.
+    if (!relaxation.frontiers.empty() && clock_positions_.insert(relaxation.position).second) {
+      AddClockBound(relaxation);
+    }
+  }
 }
 
 }  // namespace
@@ -322,11 +330,13 @@ Outcome Evaluate(const Problem& problem, absl::Span<const int> choices) {
 Solution Search(const Problem& problem, const SearchOptions& options) {
   Searcher fastest(problem, /*least=*/false, options.gap);
   Solution solution;
-  fastest.OfferRelaxed();
   fastest.Improve();
-  for (int width = 32;; width *= 8) {
-    const bool last = width >= options.widest;
-    bool proven = fastest.Run(std::min(width, options.widest));
+  const int widest = std::clamp(100'000 / (static_cast<int>(problem.units.size()) + 1),
+                                std::min(32, options.widest), options.widest);
+  bool first = true;  // a quick pass, before bounds that take longer
+  for (int width = 32;; width *= first ? 1 : 4) {
+    const bool last = width >= widest && !first;
+    bool proven = fastest.Run(std::min(width, widest));
     if (fastest.choices().empty()) {
       Searcher smallest(problem, /*least=*/true, 0);
       smallest.Run(width);
@@ -337,10 +347,11 @@ Solution Search(const Problem& problem, const SearchOptions& options) {
       if (!fastest.choices().empty()) proven = false;
     }
     fastest.Improve();
-    fastest.RelaxAtPeak();
-    const bool near = !fastest.choices().empty() &&
-                      fastest.best() <= fastest.bound() * (1 + options.gap);
+    const bool near =
+        !fastest.choices().empty() && fastest.best() <= fastest.bound() * (1 + options.gap);
     if (proven || near || last || (options.stop && options.stop())) break;
+    fastest.RelaxAtPeak();
+    first = false;
   }
   solution.choices = fastest.choices();
   solution.bound_ps = fastest.bound();

@@ -68,14 +68,15 @@ struct Solution {
 struct SearchOptions {
   // The search ends when the gap is at most this.
   double gap = 0;
-  // How many partial choices are kept for a unit in the last, widest pass.
+  // How many partial choices are kept for a unit at most, in the last, widest pass: fewer if there
+  // are many units.
   int widest = 1 << 11;
   // Is asked between passes; true ends the search with the best solution so far. May be null.
-  std::function<bool()> stop;
+  std::function<bool()> stop = nullptr;
 };
 
-// Returns the fastest choice that meets the limit, and a bound for it. Deterministic. Thread safety:
-// a pure function.
+// Returns the fastest choice that meets the limit, and a bound for it. Deterministic. Thread
+// safety: a pure function.
 //
 // A partial choice covers the last units. One that is no better than another in any of its clocks
 // and bytes is dropped, and one that cannot be completed within the limit, or not in less time than

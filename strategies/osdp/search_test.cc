@@ -107,7 +107,8 @@ class Draw {
       choices.push_back(static_cast<int>(Between(0, static_cast<int64_t>(unit.size()) - 1)));
     }
     const int64_t peak = Evaluate(problem, choices).peak_bytes;
-    return std::vector<int64_t>{peak, peak - 1, peak + Between(-20, 20), INT64_MAX / 4}[Between(0, 3)];
+    return std::vector<int64_t>{peak, peak - 1, peak + Between(-20, 20),
+                                INT64_MAX / 4}[Between(0, 3)];
   }
 
  private:
@@ -145,8 +146,8 @@ TEST(SearchTest, GoldenCases) {
   EXPECT_EQ(none.least_peak_bytes, 300);
   EXPECT_EQ(none.least_bound_bytes, 300);
 
-  const Solution zeros = Search(OfMemoryAndTime({{3, 5}, {2, 6}, {5, 0}, {6, 5}},
-                                                {{2, 7}, {4, 8}, {3, 7}, {6, 2}}, 12));
+  const Solution zeros = Search(
+      OfMemoryAndTime({{3, 5}, {2, 6}, {5, 0}, {6, 5}}, {{2, 7}, {4, 8}, {3, 7}, {6, 2}}, 12));
   ASSERT_TRUE(zeros.found());
   EXPECT_EQ(zeros.outcome.step_ps, 15);
 }
@@ -200,9 +201,7 @@ TEST(SearchTest, BoundsOfNarrowSearches) {
   }
 }
 
-TEST(SearchTest, NoUnits) {
-  EXPECT_THAT(Search({}).choices, IsEmpty());
-}
+TEST(SearchTest, NoUnits) { EXPECT_THAT(Search({}).choices, IsEmpty()); }
 
 TEST(SearchTest, ALargerLimitIsNeverSlower) {
   for (int seed = 0; seed < 200; ++seed) {
