@@ -71,8 +71,7 @@ double ClockBound::Least(int unit, int64_t lead_ps, int64_t waiting_ps, int* cho
     const Clocks clocks = After(lead_ps, waiting_ps, alternative);
     const double cost =
         static_cast<double>(clocks.computation_ps) + relaxation_.ForwardOf(alternative, unit - 1) +
-        relaxation_.ps_per_byte *
-            static_cast<double>(relaxation_.BytesOf(alternative, unit - 1)) +
+        relaxation_.ps_per_byte * static_cast<double>(relaxation_.BytesOf(alternative, unit - 1)) +
         rest_[static_cast<size_t>(rows_[unit - 1] + i) * leads_ + NumberOf(clocks.lead_ps)];
     if (cost >= least) continue;
     least = cost;
@@ -85,8 +84,7 @@ double ClockBound::BoundOf(const Partial& partial, int first_unit, int64_t peak)
   const size_t row = rows_[first_unit] + partial.choice;
   const int lead = NumberOf(partial.backward_link_ps - partial.backward_ps);
   const double forward = std::max<double>(
-      partial.forward_ps,
-      Mean(relaxation_.forward, partial.forward_ps, partial.forward_link_ps));
+      partial.forward_ps, Mean(relaxation_.forward, partial.forward_ps, partial.forward_link_ps));
   const int64_t bytes = partial.held_bytes - problem_.limit_bytes +
                         (first_unit > relaxation_.position ? partial.growth_bytes : peak);
   return forward + static_cast<double>(partial.backward_ps) + rest_[row * leads_ + lead] +

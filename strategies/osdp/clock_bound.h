@@ -39,7 +39,7 @@ class ClockBound {
   const int leads_;
   // Leads are multiples of `step_ps_` above `first_ps_`. The first one stands for all below, too.
   int64_t first_ps_ = 0, step_ps_ = 1;
-  std::vector<int> rows_;  // of each unit: the row of its first alternative
+  std::vector<int> rows_;     // of each unit: the row of its first alternative
   std::vector<double> rest_;  // [rows, leads]
   double bound_ = 0;
 };

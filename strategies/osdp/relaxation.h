@@ -50,7 +50,7 @@ struct Relaxation {
   double forward = 0.5, backward = 0.5;  // weights of computation, 0 to 1
   int position = 0;                      // that unit
   double ps_per_byte = 0;
-  double bound = -kInfinite;  // for the problem
+  double bound = -kInfinite;      // for the problem
   std::vector<double> rest = {};  // [units + 1]: the least cost of the units before this one
   // [units + 1]: the least times of the units before this one, by the bytes that they may have.
   std::vector<std::vector<Point>> frontiers = {};
