@@ -21,7 +21,7 @@ TEST(DivisionNoteTest, NothingIsSaidOfRanksThatAreOfUse) {
 
 // Regression: the note was for runs on ranks only, and one of a single rank lost its exception.
 TEST(DivisionNoteTest, NothingIsSaidOfOneRank) {
-  EXPECT_EQ(DivisionNote({.speedup = 0.5}, Mesh(), RunConfig()), "");
+  EXPECT_EQ(DivisionNote({.speedup = 0.5, .repeated = {}}, Mesh(), RunConfig()), "");
 }
 
 TEST(DivisionNoteTest, MoreRanksThanRows) {
