@@ -120,7 +120,8 @@ const Candidate& Candidates::Smallest() const {
 // blocks, the blocks, and what comes behind them.
 struct Work {
   std::vector<double> share;  // of all computation
-  int front = 0, tail = 0;    // the first and the last unit; those between are the blocks
+  int tail = 0;               // the last unit; those between the first and it are the blocks
+  int operators = 0;
 };
 
 absl::StatusOr<Work> WorkOf(const ModelInfo& model, Host& host) {
@@ -129,10 +130,11 @@ absl::StatusOr<Work> WorkOf(const ModelInfo& model, Host& host) {
   describe.set_graph(model.graph);
   ASSIGN_OR_RETURN(const OperatorDescriptions operators, host.Describe(describe));
   const int blocks = static_cast<int>(model.blocks.size());
-  Work work = {.share = std::vector<double>(blocks + 2, 0), .front = 0, .tail = blocks + 1};
+  Work work = {.share = std::vector<double>(blocks + 2, 0), .tail = blocks + 1};
   double all = 0;
   for (const GraphProto& graph : graphs.graphs()) {
     if (graph.name() != model.graph) continue;
+    work.operators = graph.ops_size();
     bool in_forward = false, in_backward = false;  // a block has been seen in this pass
     for (int i = 0; i < graph.ops_size(); ++i) {
       const GraphProto::Op& op = graph.ops(i);
@@ -220,7 +222,9 @@ class Osdp : public Strategy {
     for (const Mode mode : {kReplicated, kGatheredOnce}) {
       RETURN_IF_ERROR(candidates.Lower(Modes(groups.size(), mode)).status());
     }
-    ASSIGN_OR_RETURN(osdp::Problem problem, ProblemOf(request, host, model, groups, smallest));
+    ASSIGN_OR_RETURN(const Work work, WorkOf(model, host));
+    ASSIGN_OR_RETURN(osdp::Problem problem,
+                     ProblemOf(request, host, model, groups, work, smallest));
     // The search's model of memory is corrected by what lowering finds, until its Plan fits and
     // leaves little.
     sharded.push_back(0);
@@ -237,9 +241,17 @@ class Osdp : public Strategy {
       if (cost.peak_bytes() <= limit && limit - cost.peak_bytes() < limit / 100) break;
       excess = found;
     }
-    RETURN_IF_ERROR(Improve(limit, host, candidates));
-    const Candidate* const best = candidates.Fastest(limit);
-    if (best != nullptr) return best->plan;
+    // Lowering takes time in proportion to the operators.
+    const int lowerings = std::clamp(kOperators / std::max(1, work.operators), 12, 200);
+    RETURN_IF_ERROR(Improve(limit, lowerings, host, candidates));
+    if (const Candidate* const best = candidates.Fastest(limit); best != nullptr) {
+      host.Log(absl::StrCat(
+          "of ", groups.size(), " groups of parameters, ", absl::c_count(best->modes, kReplicated),
+          " are replicated, ", absl::c_count(best->modes, kSharded), " sharded, and ",
+          absl::c_count(best->modes, kGatheredOnce), " sharded and gathered once; ",
+          candidates.size(), " Plans were lowered"));
+      return best->plan;
+    }
     return absl::ResourceExhaustedError(absl::StrCat("no choice of what is sharded fits into ",
                                                      limit, " bytes; the smallest limit is ",
                                                      candidates.Smallest().cost.peak_bytes()));
@@ -247,7 +259,7 @@ class Osdp : public Strategy {
 
  private:
   // Lowers what differs from the fastest Plan in one group, as long as that is faster.
-  static absl::Status Improve(int64_t limit, Host& host, Candidates& candidates) {
+  static absl::Status Improve(int64_t limit, int lowerings, Host& host, Candidates& candidates) {
     const Candidate* best = candidates.Fastest(limit);
     for (bool changed = best != nullptr; changed;) {
       changed = false;
@@ -255,7 +267,7 @@ class Osdp : public Strategy {
       for (size_t i = 0; i < modes.size(); ++i) {
         const int mode = modes[i];
         for (int other = 0; other < kModes; ++other) {
-          if (candidates.size() >= kLowerings || host.cancelled()) return absl::OkStatus();
+          if (candidates.size() >= lowerings || host.cancelled()) return absl::OkStatus();
           modes[i] = other;
           RETURN_IF_ERROR(candidates.Lower(modes).status());
         }
@@ -268,13 +280,12 @@ class Osdp : public Strategy {
     return absl::OkStatus();
   }
 
-  static constexpr int kProposals = 12, kLowerings = 200;
+  static constexpr int kProposals = 12, kOperators = 200'000;
   static constexpr double kGap = 1e-3;
 
   static absl::StatusOr<osdp::Problem> ProblemOf(const Request& request, Host& host,
                                                  const ModelInfo& model, const Groups& groups,
-                                                 const StepCost& lowered) {
-    ASSIGN_OR_RETURN(const Work work, WorkOf(model, host));
+                                                 const Work& work, const StepCost& lowered) {
     ASSIGN_OR_RETURN(const Prices prices, PriceGroups(groups, request.ranks(), host));
     Step step;
     step.micro_batches = std::max<int64_t>(1, request.micro_batches());
