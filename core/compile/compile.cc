@@ -11,6 +11,7 @@
 #include "core/compile/make_programs.h"
 #include "core/layout/redistribution/choice_prices.h"
 #include "core/layout/redistribution/redistribution.h"
+#include "core/plan/check.h"
 #include "core/plan/complete.h"
 #include "core/plan/rewrite_and_lay_out.h"
 #include "core/program/kernels/kernel_chooser.h"
@@ -22,12 +23,17 @@
 namespace tessera {
 namespace {
 
-// Sets the fingerprints of parts that have none. The Plan must have the parts of `graphs`.
-void AddFingerprints(const Fingerprints& graphs, Plan& plan) {
-  for (size_t i = 0; i < graphs.graphs().size(); ++i) {
-    PlanPart& part = *plan.mutable_stages(0)->mutable_parts(static_cast<int>(i));
-    if (part.fingerprint().empty()) part.set_fingerprint(graphs.Of(i));
+// Replaces the parts of a Plan by complete ones, with fingerprints.
+absl::Status CompleteParts(const Fingerprints& graphs, Plan& plan) {
+  ASSIGN_OR_RETURN(std::vector<PlanPart> parts, CompletedParts(graphs, plan));
+  plan.set_format(kPlanFormat);
+  Stage& stage = plan.stages_size() > 0 ? *plan.mutable_stages(0) : *plan.add_stages();
+  stage.clear_parts();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].fingerprint().empty()) parts[i].set_fingerprint(graphs.Of(i));
+    *stage.add_parts() = std::move(parts[i]);
   }
+  return absl::OkStatus();
 }
 
 // Returns a note that names the parts for Graphs that the run does not have; "" if there are none.
@@ -94,11 +100,12 @@ absl::Status MakePrograms(CompletedRun completed, KernelChooser& chooser,
   StateLayout states;
   for (size_t i = 0; i < completed.layouts.size(); ++i) {
     const GraphLayouts layouts = std::move(completed.layouts[i]);
-    ASSIGN_OR_RETURN(ProgramMaker::Made made,
-                     maker.Make(i, layouts, stage.parts(static_cast<int>(i))));
-    RETURN_IF_ERROR(states.Add(made.program));
-    run->graphs.push_back(std::move(made.declarations));
-    run->programs.push_back(std::move(made.program));
+    const PlanPart& part = stage.parts(static_cast<int>(i));
+    Graph declarations(part.graph());
+    ASSIGN_OR_RETURN(Program program, maker.Make(i, layouts, part, &declarations));
+    RETURN_IF_ERROR(states.Add(program));
+    run->graphs.push_back(std::move(declarations));
+    run->programs.push_back(std::move(program));
   }
   run->state_bytes = states.bytes().total();
   for (Program& program : run->programs) {
@@ -118,7 +125,6 @@ absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const P
   ASSIGN_OR_RETURN(CompletedRun completed, CompleteRun(plan, graphs, ranks));
   ASSIGN_OR_RETURN(run.plan, ListDecisions(plan, recorded, completed));
   RETURN_IF_ERROR(CompleteParts(recorded, run.plan));
-  AddFingerprints(recorded, run.plan);
   if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
     run.notes.push_back(std::move(note));
   }

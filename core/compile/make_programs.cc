@@ -98,9 +98,7 @@ Graph DeclarationsOf(const Graph& graph) {
 
 }  // namespace
 
-absl::Status CompleteParts(const Fingerprints& graphs, Plan& plan) {
-  plan.set_format(kPlanFormat);
-  Stage& stage = plan.stages_size() > 0 ? *plan.mutable_stages(0) : *plan.add_stages();
+absl::StatusOr<std::vector<PlanPart>> CompletedParts(const Fingerprints& graphs, const Plan& plan) {
   std::vector<PlanPart> parts;
   for (size_t i = 0; i < graphs.graphs().size(); ++i) {
     const Graph& graph = graphs.graphs()[i];
@@ -115,9 +113,7 @@ absl::Status CompleteParts(const Fingerprints& graphs, Plan& plan) {
     }
     parts.push_back(std::move(part));
   }
-  stage.clear_parts();
-  for (PlanPart& part : parts) *stage.add_parts() = std::move(part);
-  return absl::OkStatus();
+  return parts;
 }
 
 absl::StatusOr<ProgramMaker> ProgramMaker::Create(DecidedRun run, const Stage& stage,
@@ -132,8 +128,8 @@ absl::StatusOr<ProgramMaker> ProgramMaker::Create(DecidedRun run, const Stage& s
   return maker;
 }
 
-absl::StatusOr<ProgramMaker::Made> ProgramMaker::Make(size_t i, const GraphLayouts& layouts,
-                                                      const PlanPart& part) {
+absl::StatusOr<Program> ProgramMaker::Make(size_t i, const GraphLayouts& layouts,
+                                           const PlanPart& part, Graph* declarations) {
   std::optional<RewrittenGraph> rewritten;
   if (Rewrites(part)) {
     ASSIGN_OR_RETURN(rewritten,
@@ -143,14 +139,12 @@ absl::StatusOr<ProgramMaker::Made> ProgramMaker::Make(size_t i, const GraphLayou
   const Graph& graph = rewritten.has_value() ? rewritten->graph : run_.graphs[i];
   const MeshDecisions mesh = {rewritten.has_value() ? rewritten->layouts : layouts, run_.decisions,
                               storage_, *finder_};
-  ASSIGN_OR_RETURN(Program lowered, tessera::Lower(graph, mesh, *chooser_));
-  Graph declarations = DeclarationsOf(graph);
+  ASSIGN_OR_RETURN(Program program, tessera::Lower(graph, mesh, *chooser_));
+  if (declarations != nullptr) *declarations = DeclarationsOf(graph);
   // They are gone before the passes run, because a Graph takes more memory than its Program.
   rewritten.reset();
-  if (!run_.rewritten.empty()) run_.rewritten[i] = Graph(declarations.name());
-  ASSIGN_OR_RETURN(Program program,
-                   CompileProgram(std::move(lowered), part, passes_, plugin_passes_, *chooser_));
-  return Made{std::move(declarations), std::move(program)};
+  if (!run_.rewritten.empty()) run_.rewritten[i] = Graph(run_.rewritten[i].name());
+  return CompileProgram(std::move(program), part, passes_, plugin_passes_, *chooser_);
 }
 
 }  // namespace tessera

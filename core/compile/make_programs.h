@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,9 +21,9 @@
 
 namespace tessera {
 
-// Replaces the parts of a Plan by complete ones: one for every Graph, in their order, and no other.
-// Operators that they leave open stay open.
-absl::Status CompleteParts(const Fingerprints& graphs, Plan& plan);
+// Returns complete parts for a Plan: one for every Graph, in their order. Operators that they leave
+// open stay open, and they have the fingerprints that they had.
+absl::StatusOr<std::vector<PlanPart>> CompletedParts(const Fingerprints& graphs, const Plan& plan);
 
 // Makes the Programs of a run, Graph by Graph. Not thread-safe.
 class ProgramMaker {
@@ -35,14 +36,12 @@ class ProgramMaker {
 
   const DecidedRun& run() const { return run_; }
 
-  // A Graph as the Plan rewrote it, without operators, and its Program.
-  struct Made {
-    Graph declarations;
-    Program program;  // its buffers have no addresses yet
-  };
-  // Returns the Program of Graph i, with these layouts, and with a complete part of the Plan. May
-  // be called once for each Graph: of those that the Plan rewrote nothing is left afterwards.
-  absl::StatusOr<Made> Make(size_t i, const GraphLayouts& layouts, const PlanPart& part);
+  // Returns the Program of Graph i, with these layouts, and with a complete part of the Plan. Its
+  // buffers have no addresses yet. May be called once for each Graph: of those that the Plan
+  // rewrote nothing is left afterwards. Unless it is null, `declarations` is set to the Graph as
+  // the Plan rewrote it, but only its inputs, states and blocks.
+  absl::StatusOr<Program> Make(size_t i, const GraphLayouts& layouts, const PlanPart& part,
+                               Graph* declarations = nullptr);
 
  private:
   ProgramMaker(DecidedRun run, RedistributionFinder& finder, KernelChooser& chooser,

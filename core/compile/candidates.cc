@@ -1,0 +1,152 @@
+#include "core/compile/candidates.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/compile/graph_key.h"
+#include "core/compile/make_programs.h"
+#include "core/layout/redistribution/choice_prices.h"
+#include "core/layout/redistribution/redistribution.h"
+#include "core/plan/complete.h"
+#include "core/plan/layouts/graph_layouts.h"
+#include "core/program/kernels/kernel_chooser.h"
+#include "core/program/memory/memory_plan.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+// What one thread's candidates leave for the next one. Everything in it is a function of its key.
+class CandidateCompiler::Kept {
+ public:
+  // The Program of a Graph before its memory is planned.
+  struct KnownProgram {
+    std::string key;  // GraphKey
+    Program program;
+    // The bytes of its arenas beside the states, by whether any Program of the run communicates.
+    std::array<std::optional<SpaceBytes>, 2> bytes;
+  };
+
+  Kept(const KernelCatalogue* catalogue, const KernelChoices& kernels, size_t num_graphs)
+      : kernels_(kernels.SerializeAsString()),
+        chooser_(catalogue, kernels),
+        programs_(num_graphs) {}
+
+  // Counts a candidate. Returns false if what is kept is for other kernels, or has grown long
+  // enough.
+  bool Takes(const KernelChoices& kernels) {
+    constexpr int kCandidates = 1000;
+    return ++candidates_ <= kCandidates && kernels.SerializeAsString() == kernels_;
+  }
+
+  KernelChooser& chooser() { return chooser_; }
+  RedistributionFinder& FinderOn(const Mesh& mesh) {
+    if (finder_ == nullptr || finder_->mesh() != mesh) {
+      finder_ = std::make_unique<RedistributionFinder>(mesh, &ChoicePrices());
+    }
+    return *finder_;
+  }
+  // Returns null if there is none.
+  KnownProgram* Find(size_t graph, const std::string& key) {
+    for (const std::unique_ptr<KnownProgram>& known : programs_[graph]) {
+      if (known->key == key) return known.get();
+    }
+    return nullptr;
+  }
+  // Adds a Program, which may replace an older one of the same Graph. The result is valid until the
+  // next call for this Graph.
+  KnownProgram* Add(size_t graph, std::string key, Program program) {
+    constexpr size_t kPrograms = 4;
+    std::vector<std::unique_ptr<KnownProgram>>& known = programs_[graph];
+    if (known.size() == kPrograms) known.erase(known.begin());
+    known.push_back(std::make_unique<KnownProgram>());
+    known.back()->key = std::move(key);
+    known.back()->program = std::move(program);
+    return known.back().get();
+  }
+
+ private:
+  const std::string kernels_;
+  KernelChooser chooser_;
+  std::unique_ptr<RedistributionFinder> finder_;  // on the mesh of the last candidate
+  std::vector<std::vector<std::unique_ptr<KnownProgram>>> programs_;  // by Graph, oldest first
+  int candidates_ = 0;
+};
+
+CandidateCompiler::CandidateCompiler(std::shared_ptr<const std::vector<Graph>> graphs, size_t step,
+                                     const KernelCatalogue* catalogue, int ranks)
+    : graphs_(std::move(graphs)),
+      step_(step),
+      catalogue_(catalogue),
+      ranks_(ranks),
+      fingerprints_(*graphs_) {}
+
+CandidateCompiler::~CandidateCompiler() = default;
+
+absl::StatusOr<CompiledCandidate> CandidateCompiler::Compile(const Plan& plan) const {
+  std::unique_ptr<Kept> kept;
+  {
+    MutexLock lock(&mutex_);
+    if (!idle_.empty()) {
+      kept = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (kept == nullptr || !kept->Takes(plan.kernels())) {
+    kept = std::make_unique<Kept>(catalogue_, plan.kernels(), graphs_->size());
+  }
+  absl::StatusOr<CompiledCandidate> compiled = CompileWith(*kept, plan);
+  MutexLock lock(&mutex_);
+  idle_.push_back(std::move(kept));
+  return compiled;
+}
+
+absl::StatusOr<CompiledCandidate> CandidateCompiler::CompileWith(Kept& kept,
+                                                                 const Plan& plan) const {
+  ASSIGN_OR_RETURN(DecidedRun run, DecideRun(plan, *graphs_, ranks_));
+  const size_t num_graphs = graphs_->size();
+  std::vector<std::string> keys(num_graphs);
+  std::vector<Kept::KnownProgram*> known(num_graphs, nullptr);
+  std::vector<GraphLayouts> layouts(num_graphs);
+  for (size_t i = 0; i < num_graphs; ++i) {
+    if (i != step_) {
+      keys[i] = GraphKey(run, i, plan);
+      known[i] = kept.Find(i, keys[i]);
+    }
+    if (known[i] != nullptr) continue;
+    ASSIGN_OR_RETURN(layouts[i],
+                     LayOutGraph(run.graphs[i], static_cast<int>(i), run.mesh, run.decisions));
+  }
+  ASSIGN_OR_RETURN(const std::vector<PlanPart> parts, CompletedParts(fingerprints_, plan));
+  const Stage& stage = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
+  RedistributionFinder& finder = kept.FinderOn(run.mesh);
+  ASSIGN_OR_RETURN(ProgramMaker maker,
+                   ProgramMaker::Create(std::move(run), stage, finder, kept.chooser(), nullptr));
+  StateLayout states;
+  CompiledCandidate compiled;
+  for (size_t i = 0; i < num_graphs; ++i) {
+    if (known[i] == nullptr) {
+      ASSIGN_OR_RETURN(Program program, maker.Make(i, layouts[i], parts[i]));
+      if (i == step_) {
+        compiled.step = std::move(program);
+      } else {
+        known[i] = kept.Add(i, std::move(keys[i]), std::move(program));
+      }
+    }
+    RETURN_IF_ERROR(states.Add(i == step_ ? compiled.step : known[i]->program));
+  }
+  PlanMemory(states, compiled.step);
+  compiled.arenas = compiled.step.arenas;
+  for (Kept::KnownProgram* const other : known) {
+    if (other == nullptr) continue;
+    std::optional<SpaceBytes>& beside = other->bytes[states.communicates() ? 1 : 0];
+    if (!beside.has_value()) beside = BytesBesideStates(states, other->program);
+    SpaceBytes arenas = states.bytes();
+    for (const MemorySpace space : kAllMemorySpaces) arenas[space] += (*beside)[space];
+    compiled.arenas.RaiseTo(arenas);
+  }
+  return compiled;
+}
+
+}  // namespace tessera
