@@ -112,7 +112,7 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
 
 absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
   RETURN_IF_ERROR(CheckPlanForm(plan));
-  const Stage open = plan.stages_size() > 0 ? plan.stages(0) : Stage();
+  const Stage& open = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
   DecidedRun run;
   ASSIGN_OR_RETURN(run.mesh, MeshOfPlan(plan, ranks));
   ASSIGN_OR_RETURN(run.slices, FindSlices(open, graphs));

@@ -159,8 +159,10 @@ class RewrittenLayout {
         values[op.outputs[j]] = use.signature.outputs[j];
       }
       if (origin_[i] == kNone) {
-        ShrinkToParts(use.signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
-        ShrinkToParts(use.signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
+        ShrinkToParts(use.signature.inputs, mesh_.axis(axis).size,
+                      absl::MakeSpan(types_[i].inputs));
+        ShrinkToParts(use.signature.outputs, mesh_.axis(axis).size,
+                      absl::MakeSpan(types_[i].outputs));
       }
       result_.ops[i].push_back(std::move(use));
     }

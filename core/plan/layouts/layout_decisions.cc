@@ -290,8 +290,12 @@ class DecisionFinder {
   // Finds the operators of all compute choices: those of the stage in all Graphs, those of a part
   // in its Graph.
   absl::Status FindOperators() {
-    std::vector<PathIndex> operators(graphs_.size());
     result_.operators.resize(graphs_.size());
+    const auto has_choices = [](const PlanPart& part) { return part.compute_size() > 0; };
+    if (stage_.compute_size() == 0 && absl::c_none_of(stage_.parts(), has_choices)) {
+      return absl::OkStatus();
+    }
+    std::vector<PathIndex> operators(graphs_.size());
     operator_named_by_.resize(graphs_.size());
     for (size_t g = 0; g < graphs_.size(); ++g) {
       for (const Op& op : graphs_[g].ops()) {
