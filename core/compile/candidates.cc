@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/compile/graph_key.h"
 #include "core/compile/make_programs.h"
 #include "core/layout/redistribution/choice_prices.h"
@@ -17,21 +18,52 @@
 
 namespace tessera {
 
+namespace {
+
+// Keeps the last values with their keys.
+template <typename Value>
+class LastValues {
+ public:
+  // Returns null if there is none.
+  Value* Find(const std::string& key) const {
+    for (const Entry& entry : entries_) {
+      if (entry.key == key) return entry.value.get();
+    }
+    return nullptr;
+  }
+  // Adds a value, which may replace an older one. The result is valid until the next call.
+  Value* Add(std::string key, Value value) {
+    constexpr size_t kEntries = 4;
+    if (entries_.size() == kEntries) entries_.erase(entries_.begin());
+    entries_.push_back({std::move(key), std::make_unique<Value>(std::move(value))});
+    return entries_.back().value.get();
+  }
+
+ private:
+  struct Entry {
+    std::string key;
+    std::unique_ptr<Value> value;
+  };
+  std::vector<Entry> entries_;  // oldest first
+};
+
+}  // namespace
+
 // What one thread's candidates leave for the next one. Everything in it is a function of its key.
 class CandidateCompiler::Kept {
  public:
-  // The Program of a Graph before its memory is planned.
   struct KnownProgram {
-    std::string key;  // GraphKey
-    Program program;
+    Program program;  // before its memory is planned
     // The bytes of its arenas beside the states, by whether any Program of the run communicates.
-    std::array<std::optional<SpaceBytes>, 2> bytes;
+    std::array<std::optional<SpaceBytes>, 2> bytes = {};
+  };
+  struct KnownGraph {
+    LastValues<GraphLayouts> layouts;   // by LayoutKey
+    LastValues<KnownProgram> programs;  // by LayoutKey and ProgramKey
   };
 
   Kept(const KernelCatalogue* catalogue, const KernelChoices& kernels, size_t num_graphs)
-      : kernels_(kernels.SerializeAsString()),
-        chooser_(catalogue, kernels),
-        programs_(num_graphs) {}
+      : kernels_(kernels.SerializeAsString()), chooser_(catalogue, kernels), graphs_(num_graphs) {}
 
   // Counts a candidate. Returns false if what is kept is for other kernels, or has grown long
   // enough.
@@ -41,36 +73,19 @@ class CandidateCompiler::Kept {
   }
 
   KernelChooser& chooser() { return chooser_; }
+  KnownGraph& graph(size_t i) { return graphs_[i]; }
   RedistributionFinder& FinderOn(const Mesh& mesh) {
     if (finder_ == nullptr || finder_->mesh() != mesh) {
       finder_ = std::make_unique<RedistributionFinder>(mesh, &ChoicePrices());
     }
     return *finder_;
   }
-  // Returns null if there is none.
-  KnownProgram* Find(size_t graph, const std::string& key) {
-    for (const std::unique_ptr<KnownProgram>& known : programs_[graph]) {
-      if (known->key == key) return known.get();
-    }
-    return nullptr;
-  }
-  // Adds a Program, which may replace an older one of the same Graph. The result is valid until the
-  // next call for this Graph.
-  KnownProgram* Add(size_t graph, std::string key, Program program) {
-    constexpr size_t kPrograms = 4;
-    std::vector<std::unique_ptr<KnownProgram>>& known = programs_[graph];
-    if (known.size() == kPrograms) known.erase(known.begin());
-    known.push_back(std::make_unique<KnownProgram>());
-    known.back()->key = std::move(key);
-    known.back()->program = std::move(program);
-    return known.back().get();
-  }
 
  private:
   const std::string kernels_;
   KernelChooser chooser_;
   std::unique_ptr<RedistributionFinder> finder_;  // on the mesh of the last candidate
-  std::vector<std::vector<std::unique_ptr<KnownProgram>>> programs_;  // by Graph, oldest first
+  std::vector<KnownGraph> graphs_;
   int candidates_ = 0;
 };
 
@@ -108,15 +123,19 @@ absl::StatusOr<CompiledCandidate> CandidateCompiler::CompileWith(Kept& kept,
   const size_t num_graphs = graphs_->size();
   std::vector<std::string> keys(num_graphs);
   std::vector<Kept::KnownProgram*> known(num_graphs, nullptr);
-  std::vector<GraphLayouts> layouts(num_graphs);
+  std::vector<const GraphLayouts*> layouts(num_graphs, nullptr);
   for (size_t i = 0; i < num_graphs; ++i) {
+    std::string layout_key = LayoutKey(run, i, plan);
     if (i != step_) {
-      keys[i] = GraphKey(run, i, plan);
-      known[i] = kept.Find(i, keys[i]);
+      keys[i] = absl::StrCat(layout_key, ProgramKey(run, i, plan));
+      known[i] = kept.graph(i).programs.Find(keys[i]);
+      if (known[i] != nullptr) continue;
     }
-    if (known[i] != nullptr) continue;
-    ASSIGN_OR_RETURN(layouts[i],
+    layouts[i] = kept.graph(i).layouts.Find(layout_key);
+    if (layouts[i] != nullptr) continue;
+    ASSIGN_OR_RETURN(GraphLayouts laid_out,
                      LayOutGraph(run.graphs[i], static_cast<int>(i), run.mesh, run.decisions));
+    layouts[i] = kept.graph(i).layouts.Add(std::move(layout_key), std::move(laid_out));
   }
   ASSIGN_OR_RETURN(const std::vector<PlanPart> parts, CompletedParts(fingerprints_, plan));
   const Stage& stage = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
@@ -127,11 +146,11 @@ absl::StatusOr<CompiledCandidate> CandidateCompiler::CompileWith(Kept& kept,
   CompiledCandidate compiled;
   for (size_t i = 0; i < num_graphs; ++i) {
     if (known[i] == nullptr) {
-      ASSIGN_OR_RETURN(Program program, maker.Make(i, layouts[i], parts[i]));
+      ASSIGN_OR_RETURN(Program program, maker.Make(i, *layouts[i], parts[i]));
       if (i == step_) {
         compiled.step = std::move(program);
       } else {
-        known[i] = kept.Add(i, std::move(keys[i]), std::move(program));
+        known[i] = kept.graph(i).programs.Add(std::move(keys[i]), {std::move(program)});
       }
     }
     RETURN_IF_ERROR(states.Add(i == step_ ? compiled.step : known[i]->program));

@@ -1,6 +1,7 @@
 #include "core/compile/graph_key.h"
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -17,7 +18,9 @@ namespace {
 class KeyWriter {
  public:
   void Add(int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) key_.push_back(static_cast<char>(value >> shift));
+    char bytes[sizeof(value)];
+    std::memcpy(bytes, &value, sizeof(value));
+    key_.append(bytes, sizeof(value));
   }
   void Add(absl::string_view text) {
     Add(static_cast<int64_t>(text.size()));
@@ -78,6 +81,10 @@ bool HasPhases(const Graph& graph, int64_t micro_batches) {
   });
 }
 
+const Stage& StageOf(const Plan& plan) {
+  return plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
+}
+
 void AddPart(const std::string& graph, const Stage& stage, KeyWriter& key) {
   for (const PlanPart& part : stage.parts()) {
     if (part.graph() != graph) continue;
@@ -116,9 +123,9 @@ void AddGroups(const DecidedRun& run, bool has_phases, KeyWriter& key) {
 
 }  // namespace
 
-std::string GraphKey(const DecidedRun& run, size_t i, const Plan& plan) {
+std::string LayoutKey(const DecidedRun& run, size_t i, const Plan& plan) {
   const Graph& graph = run.graphs[i];
-  const Stage& stage = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
+  const Stage& stage = StageOf(plan);
   KeyWriter key;
   key.Add(run.mesh.num_axes());
   for (const Mesh::Axis& axis : run.mesh.axes()) {
@@ -128,9 +135,6 @@ std::string GraphKey(const DecidedRun& run, size_t i, const Plan& plan) {
   key.Add(stage.precision().SerializeAsString());
   key.Add(stage.slice_size());
   for (const SliceChoice& slice : stage.slice()) key.Add(slice.SerializeAsString());
-  key.Add(stage.pass_size());
-  for (const PassChoice& pass : stage.pass()) key.Add(pass.SerializeAsString());
-  AddPart(graph.name(), stage, key);
   for (const OpId id : graph.ops().ids()) {
     if (run.decisions.operators[i].empty()) break;
     const auto planned = run.decisions.operators[i].find(id);
@@ -141,6 +145,7 @@ std::string GraphKey(const DecidedRun& run, size_t i, const Plan& plan) {
       if (use.has_value()) key.Add(*use);
     }
   }
+  key.Add(-1);
   for (const GraphInput& input : graph.inputs()) {
     key.Add(Find(run.decisions.stored, input.origin), run.mesh);
   }
@@ -148,6 +153,16 @@ std::string GraphKey(const DecidedRun& run, size_t i, const Plan& plan) {
     key.Add(Find(run.decisions.stored, state.path), run.mesh);
     key.Add(Find(run.decisions.updated, state.path), run.mesh);
   }
+  return std::move(key).Take();
+}
+
+std::string ProgramKey(const DecidedRun& run, size_t i, const Plan& plan) {
+  const Graph& graph = run.graphs[i];
+  const Stage& stage = StageOf(plan);
+  KeyWriter key;
+  key.Add(stage.pass_size());
+  for (const PassChoice& pass : stage.pass()) key.Add(pass.SerializeAsString());
+  AddPart(graph.name(), stage, key);
   AddGroups(run, HasPhases(graph, MicroBatchesOf(graph.name(), stage)), key);
   return std::move(key).Take();
 }

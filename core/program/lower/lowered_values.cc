@@ -151,25 +151,27 @@ LocalOp LoweredValues::Localized(OpId id) const {
   LocalOp local;
   local.inputs.reserve(op.inputs.size());
   local.outputs.reserve(op.outputs.size());
-  absl::InlinedVector<Region, 4> input_regions, output_regions;
   bool everywhere = true;
-  const auto add = [&](ValueId value, LayoutId layout, std::vector<TensorType>& types,
-                       absl::InlinedVector<Region, 4>& regions) {
-    const TensorType& type = graph_.value(value).type;
-    types.push_back({type.dtype, layouts_.LocalShapeOf(value, layout)});
+  const auto add = [&](ValueId value, LayoutId layout, std::vector<TensorType>& types) {
+    types.push_back({graph_.value(value).type.dtype, layouts_.LocalShapeOf(value, layout)});
     everywhere = everywhere && layout == ValueLayouts::kBroadcast;
-    Shape global = type.shape;
-    if (layouts_.flat(layout)) global = {NumElements(type.shape)};
-    regions.push_back({Shape(global.size(), 0), global});
   };
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    add(op.inputs[i], read[i], local.inputs, input_regions);
-  }
-  for (ValueId output : op.outputs) {
-    add(output, layouts_.MadeIn(output), local.outputs, output_regions);
-  }
+  for (size_t i = 0; i < op.inputs.size(); ++i) add(op.inputs[i], read[i], local.inputs);
+  for (ValueId output : op.outputs) add(output, layouts_.MadeIn(output), local.outputs);
   local.attributes = op.attributes;
   if (everywhere) return local;
+  const auto region_of = [&](ValueId value, LayoutId layout) {
+    Shape global = graph_.value(value).type.shape;
+    if (layouts_.flat(layout)) global = {NumElements(global)};
+    return Region{Shape(global.size(), 0), std::move(global)};
+  };
+  absl::InlinedVector<Region, 4> input_regions, output_regions;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    input_regions.push_back(region_of(op.inputs[i], read[i]));
+  }
+  for (ValueId output : op.outputs) {
+    output_regions.push_back(region_of(output, layouts_.MadeIn(output)));
+  }
   const LocalUse use = {local.inputs, local.outputs, input_regions, output_regions};
   local.attributes = op.kind->LocalAttributes(op.attributes, use);
   return local;
