@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/compile/graph_key.h"
 #include "core/compile/make_programs.h"
 #include "core/layout/redistribution/choice_prices.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/plan/complete.h"
+#include "core/plan/layouts/decision_subjects.h"
 #include "core/plan/layouts/graph_layouts.h"
 #include "core/program/kernels/kernel_chooser.h"
 #include "core/program/memory/memory_plan.h"
@@ -62,8 +64,12 @@ class CandidateCompiler::Kept {
     LastValues<KnownProgram> programs;  // by LayoutKey and ProgramKey
   };
 
-  Kept(const KernelCatalogue* catalogue, const KernelChoices& kernels, size_t num_graphs)
-      : kernels_(kernels.SerializeAsString()), chooser_(catalogue, kernels), graphs_(num_graphs) {}
+  Kept(const KernelCatalogue* catalogue, const KernelChoices& kernels,
+       absl::Span<const Graph> graphs)
+      : kernels_(kernels.SerializeAsString()),
+        chooser_(catalogue, kernels),
+        subjects_(std::make_shared<const DecisionSubjects>(graphs)),
+        graphs_(graphs.size()) {}
 
   // Counts a candidate. Returns false if what is kept is for other kernels, or has grown long
   // enough.
@@ -73,6 +79,7 @@ class CandidateCompiler::Kept {
   }
 
   KernelChooser& chooser() { return chooser_; }
+  const std::shared_ptr<const DecisionSubjects>& subjects() const { return subjects_; }
   KnownGraph& graph(size_t i) { return graphs_[i]; }
   RedistributionFinder& FinderOn(const Mesh& mesh) {
     if (finder_ == nullptr || finder_->mesh() != mesh) {
@@ -85,6 +92,7 @@ class CandidateCompiler::Kept {
   const std::string kernels_;
   KernelChooser chooser_;
   std::unique_ptr<RedistributionFinder> finder_;  // on the mesh of the last candidate
+  const std::shared_ptr<const DecisionSubjects> subjects_;
   std::vector<KnownGraph> graphs_;
   int candidates_ = 0;
 };
@@ -109,7 +117,7 @@ absl::StatusOr<CompiledCandidate> CandidateCompiler::Compile(const Plan& plan) c
     }
   }
   if (kept == nullptr || !kept->Takes(plan.kernels())) {
-    kept = std::make_unique<Kept>(catalogue_, plan.kernels(), graphs_->size());
+    kept = std::make_unique<Kept>(catalogue_, plan.kernels(), *graphs_);
   }
   absl::StatusOr<CompiledCandidate> compiled = CompileWith(*kept, plan);
   MutexLock lock(&mutex_);
@@ -119,7 +127,7 @@ absl::StatusOr<CompiledCandidate> CandidateCompiler::Compile(const Plan& plan) c
 
 absl::StatusOr<CompiledCandidate> CandidateCompiler::CompileWith(Kept& kept,
                                                                  const Plan& plan) const {
-  ASSIGN_OR_RETURN(DecidedRun run, DecideRun(plan, *graphs_, ranks_));
+  ASSIGN_OR_RETURN(DecidedRun run, DecideRun(plan, *graphs_, ranks_, kept.subjects()));
   const size_t num_graphs = graphs_->size();
   std::vector<std::string> keys(num_graphs);
   std::vector<Kept::KnownProgram*> known(num_graphs, nullptr);

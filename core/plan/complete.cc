@@ -110,7 +110,8 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
   return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
 }
 
-absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
+absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks,
+                                     std::shared_ptr<const DecisionSubjects> recorded) {
   RETURN_IF_ERROR(CheckPlanForm(plan));
   const Stage& open = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
   DecidedRun run;
@@ -131,7 +132,8 @@ absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> g
     run.rewritten = std::move(lowered);
     run.graphs = run.rewritten;
   }
-  ASSIGN_OR_RETURN(run.decisions, FindDecisions(open, run.graphs, run.mesh));
+  if (!run.rewritten.empty()) recorded = nullptr;
+  ASSIGN_OR_RETURN(run.decisions, FindDecisions(open, run.graphs, run.mesh, std::move(recorded)));
   return run;
 }
 

@@ -2,6 +2,7 @@
 #ifndef TESSERA_CORE_PLAN_COMPLETE_H_
 #define TESSERA_CORE_PLAN_COMPLETE_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -9,6 +10,7 @@
 #include "core/graph/fingerprints.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
+#include "core/plan/layouts/decision_subjects.h"
 #include "core/plan/layouts/graph_layouts.h"
 #include "core/plan/layouts/layout_decisions.h"
 #include "core/plan/rewrite/slice_layouts.h"
@@ -43,7 +45,10 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 //
 // InvalidArgument, in one line, says what in the Plan does not fit the Graphs or the `ranks` of the
 // job, and what would fit.
-absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks);
+//
+// `recorded` are the subjects of the Graphs; if they are null, they are made.
+absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks,
+                                     std::shared_ptr<const DecisionSubjects> recorded = nullptr);
 
 // Calls DecideRun, and chooses the layouts of all Graphs.
 absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, absl::Span<const Graph> graphs,

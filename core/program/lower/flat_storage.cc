@@ -15,14 +15,15 @@ absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions
                                                 absl::Span<const Graph> graphs, const Mesh& mesh) {
   FlatStorage storage;
   if (decisions.groups.empty()) return storage;
+  const auto& parameter_of = decisions.subjects->parameter_of();
   absl::flat_hash_map<absl::string_view, const Shape*> shapes;  // by path of a state
   // By parameter, in order.
   absl::flat_hash_map<absl::string_view, std::vector<const std::string*>> optimizer_state;
   for (const Graph& graph : graphs) {
     for (const State& state : graph.states()) {
       if (!shapes.emplace(state.path, &state.type.shape).second) continue;
-      const auto parameter = decisions.parameter_of.find(state.path);
-      if (parameter == decisions.parameter_of.end()) continue;
+      const auto parameter = parameter_of.find(state.path);
+      if (parameter == parameter_of.end()) continue;
       optimizer_state[parameter->second].push_back(&state.path);
     }
   }
