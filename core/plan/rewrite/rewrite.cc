@@ -28,7 +28,8 @@ absl::StatusOr<Graph> RewriteGraph(const Graph& recorded, const PlanPart& part,
   if (part.micro_batches() != 0 && part.micro_batches() != 1) {
     return SplitIntoMicroBatches(*graph, part.micro_batches(), separate);
   }
-  return rewritten.has_value() ? *std::move(rewritten) : recorded;
+  if (!rewritten.has_value()) return recorded;
+  return *std::move(rewritten);
 }
 
 bool Rewrites(const PlanPart& part) {
