@@ -51,7 +51,8 @@ class LastValues {
 
 }  // namespace
 
-// What one thread's candidates leave for the next one. Everything in it is a function of its key.
+// All that one candidate leaves for the next one. Everything in it is a function of its key, so
+// results do not depend on it.
 class CandidateCompiler::Kept {
  public:
   struct KnownProgram {

@@ -50,7 +50,7 @@ class CandidateCompiler {
   const int ranks_;
   const Fingerprints fingerprints_;
   mutable Mutex mutex_;
-  // What earlier candidates have left. A call takes the last one, and puts it back at its end.
+  // Left by earlier candidates. A call takes the last one, and puts it back at its end.
   mutable std::vector<std::unique_ptr<Kept>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 

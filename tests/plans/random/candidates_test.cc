@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@
 namespace tessera {
 namespace {
 
-// What a model's candidates for some number of ranks share.
+// Shared by a model's candidates for some number of ranks.
 struct Search {
   std::unique_ptr<Backend> backend;
   std::shared_ptr<const std::vector<Graph>> graphs;
@@ -109,6 +110,36 @@ bool ExpectSameAsAlone(const Search& search, const Plan& plan, int ranks) {
             search.context->Estimate(*alone).SerializeAsString())
       << text;
   return true;
+}
+
+std::string CostOf(const PlanningContext& context, const Plan& plan) {
+  strategy::LowerPlans request;
+  *request.add_plans() = plan;
+  return context.Lower(request).SerializeAsString();
+}
+
+TEST(CandidatesTest, ThreadsShareAContext) {
+  const std::vector<TrainedModel> models = TrainModelsAlone();
+  const TrainedModel& model = *FindModel(models, "gpt_run");
+  const Search search = MakeSearch(model, 4);
+  std::vector<Plan> plans;
+  std::vector<std::string> costs;  // each of a context of its own
+  for (int i = 0; plans.size() < 20; ++i) {
+    const PlanCase drawn = DrawPlan(models, /*seed=*/8, i);
+    if (drawn.model != model.name || drawn.ranks != 4) continue;
+    plans.push_back(drawn.plan);
+    costs.push_back(CostOf(*MakeSearch(model, 4).context, drawn.plan));
+  }
+  std::vector<std::thread> threads;
+  for (size_t first = 0; first < 4; ++first) {
+    threads.emplace_back([&, first] {
+      for (size_t i = 0; i < 2 * plans.size(); ++i) {
+        const size_t plan = (first * 5 + i) % plans.size();
+        EXPECT_EQ(CostOf(*search.context, plans[plan]), costs[plan]);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(CandidatesTest, AreAsCompiledAlone) {
