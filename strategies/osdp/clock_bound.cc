@@ -8,8 +8,6 @@
 namespace tessera::osdp {
 namespace {
 
-constexpr int64_t kNoLead = INT64_MIN / 4;  // the link was free long ago
-
 struct Clocks {
   int64_t computation_ps = 0;  // since the unit before
   int64_t lead_ps = 0;         // of the link over it
@@ -43,7 +41,7 @@ ClockBound::ClockBound(const Problem& problem, const Relaxation& relaxation, int
     for (size_t choice = 0; choice < problem.units[i].size(); ++choice) {
       const int64_t waiting = problem.units[i][choice].reduction_ps;
       for (int lead = 0; lead < leads; ++lead) {
-        const int64_t lead_ps = lead == 0 ? kNoLead : first_ps_ + lead * step_ps_;
+        const int64_t lead_ps = lead == 0 ? kLinkFree : first_ps_ + lead * step_ps_;
         int best = 0;
         rest_[(rows_[i] + choice) * leads + lead] = Least(i, lead_ps, waiting, &best);
       }
@@ -61,8 +59,8 @@ int ClockBound::NumberOf(int64_t lead_ps) const {
 
 double ClockBound::Least(int unit, int64_t lead_ps, int64_t waiting_ps, int* choice) const {
   if (unit == 0) {
-    if (waiting_ps > 0) return static_cast<double>(std::max<int64_t>(lead_ps, 0) + waiting_ps);
-    return static_cast<double>(std::max<int64_t>(lead_ps, 0));
+    const Partial all = {.backward_link_ps = lead_ps, .waiting_ps = waiting_ps};
+    return static_cast<double>(BackwardEndOf(all));
   }
   double least = kInfinite;
   const std::vector<Alternative>& alternatives = problem_.units[unit - 1];

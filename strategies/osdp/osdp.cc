@@ -183,7 +183,7 @@ std::vector<osdp::Alternative> AlternativesOf(int64_t bytes, int64_t state_bytes
   once.held_bytes += bytes;
   once.growth_bytes -= root ? 0 : bytes;
   once.surge_bytes = bytes;
-  // What is used before and behind the blocks is in use from the first to the last.
+  // Parameters of no block are used before and behind the blocks, so they stay gathered.
   if (root) sharded = once;
   return {replicated, sharded, once};
 }
@@ -252,9 +252,9 @@ class Osdp : public Strategy {
           candidates.size(), " Plans were lowered"));
       return best->plan;
     }
-    return absl::ResourceExhaustedError(absl::StrCat("no choice of what is sharded fits into ",
-                                                     limit, " bytes; the smallest limit is ",
-                                                     candidates.Smallest().cost.peak_bytes()));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no choice of what is sharded fits into ", limit,
+        " bytes; the smallest limit that was found is ", candidates.Smallest().cost.peak_bytes()));
   }
 
  private:
@@ -310,7 +310,7 @@ class Osdp : public Strategy {
           AlternativesOf(groups[i].bytes, state, request.ranks(), step, work.share[block + 1],
                          absl::MakeConstSpan(prices.seconds().data() + 3 * i, 3), groups[i].root));
     }
-    // What comes behind the blocks has no parameters of its own: those are with the first unit.
+    // The operators behind the blocks are a unit without parameters: those are with the first unit.
     osdp::Alternative tail =
         AlternativesOf(0, 0, 1, step, work.share[work.tail], {0, 0, 0}, true).front();
     problem.units.push_back({tail});

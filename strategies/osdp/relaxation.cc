@@ -61,10 +61,13 @@ Partial Extend(const Partial& later, const Alternative& unit) {
   return next;
 }
 
+int64_t BackwardEndOf(const Partial& partial) {
+  const int64_t end = std::max(partial.backward_link_ps, partial.backward_ps);
+  return partial.waiting_ps > 0 ? end + partial.waiting_ps : end;
+}
+
 Outcome OutcomeOf(const Partial& all) {
-  int64_t link = all.backward_link_ps;
-  if (all.waiting_ps > 0) link = std::max(link, all.backward_ps) + all.waiting_ps;
-  return {std::max(all.forward_ps, all.forward_link_ps) + std::max(all.backward_ps, link),
+  return {std::max(all.forward_ps, all.forward_link_ps) + BackwardEndOf(all),
           all.held_bytes + all.peak_bytes};
 }
 
@@ -101,7 +104,7 @@ std::vector<Point> Relaxation::PointsOfFirst(const Problem& problem, int units) 
     int64_t gather_ps = 0, link_ps = 0;      // of the forward, and of the backward pass
   };
   std::vector<Choice> choices(1);
-  choices.front().clocks.backward_link_ps = INT64_MIN / 4;
+  choices.front().clocks.backward_link_ps = kLinkFree;
   for (int i = units - 1; i >= 0; --i) {
     std::vector<Choice> next;
     for (const Choice& later : choices) {
@@ -119,14 +122,11 @@ std::vector<Point> Relaxation::PointsOfFirst(const Problem& problem, int units) 
   std::vector<Point> points;
   for (const Choice& choice : choices) {
     const Partial& clocks = choice.clocks;
-    int64_t link = clocks.backward_link_ps;
-    if (clocks.waiting_ps > 0) link = std::max(link, clocks.backward_ps) + clocks.waiting_ps;
     const int64_t forward_ps = std::max(clocks.forward_ps, clocks.forward_link_ps);
     points.push_back(
         {choice.bytes,
          std::max(choice.forward_ps, Mean(forward, forward_ps, choice.gather_ps)) +
-             std::max(choice.backward_ps,
-                      Mean(backward, std::max(clocks.backward_ps, link), choice.link_ps))});
+             std::max(choice.backward_ps, Mean(backward, BackwardEndOf(clocks), choice.link_ps))});
   }
   return points;
 }

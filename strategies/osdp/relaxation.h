@@ -16,6 +16,8 @@ namespace tessera::osdp {
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  // at most so much of a bound is due to rounding
 
+inline constexpr int64_t kLinkFree = INT64_MIN / 4;  // a clock of a link that was free long ago
+
 // A choice for the last units. Its forward clocks are the time from a unit's start to the end of
 // the forward pass: if computation is free at 0, and if the link is.
 struct Partial {
@@ -36,6 +38,8 @@ struct Point {
 
 // Returns the partial choice with another unit before it.
 Partial Extend(const Partial& later, const Alternative& unit);
+// Returns when the backward pass ends, if no unit is before the first one.
+int64_t BackwardEndOf(const Partial& partial);
 // Returns the time and the peak of a choice for all units.
 Outcome OutcomeOf(const Partial& all);
 

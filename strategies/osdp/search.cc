@@ -37,8 +37,6 @@ class Searcher {
         total = std::min(total, unit.held_bytes + unit.growth_bytes);
         growth = std::min(growth, unit.growth_bytes);
         surge = std::min(surge, std::max(unit.surge_bytes, unit.growth_bytes));
-      }
-      for (const Alternative& unit : problem.units[i]) {
         longest_gather_ps_[i] = std::max(longest_gather_ps_[i], unit.backward_gather_ps);
       }
       least_held_[i + 1] = least_held_[i] + held;
@@ -251,7 +249,7 @@ bool Searcher::Run(int width) {
     }
     Offer(choices);
   }
-  // What was pruned by its bound has completions above the threshold only.
+  // All completions of those that were pruned by their bounds are above the threshold.
   const double bound = std::min(dropped, Threshold() + 1);
   if (bound < kInfinite) bound_ = std::max(bound_, static_cast<int64_t>(std::ceil(bound)));
   return dropped == kInfinite || dropped > Threshold();

@@ -37,7 +37,7 @@ struct Alternative {
 };
 
 struct Problem {
-  std::vector<std::vector<Alternative>> units;  // in the order of the forward pass; none is empty
+  std::vector<std::vector<Alternative>> units;  // at least one; in the forward pass's order
   int64_t limit_bytes = 0;                      // a peak of exactly so many bytes fits
 };
 
