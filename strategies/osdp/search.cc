@@ -148,21 +148,24 @@ void Searcher::AddRelaxations(int position) {
   if (position < 0 || !positions_.insert(position).second) return;
   const size_t first = relaxations_.size();
   Relaxation best;
-  for (int i = 0; i < 25; ++i) {
-    Relaxation at = {.forward = (i % 5) / 4.0, .backward = (i / 5) / 4.0, .position = position};
-    Maximise(at);
-    if (at.bound > best.bound) best = at;
-    const bool corner = i % 5 % 4 == 0 && i / 5 % 4 == 0;
-    if (corner) relaxations_.push_back(at);
+  for (int forward = 0; forward <= 4; ++forward) {
+    for (int backward = 0; backward <= 4; ++backward) {
+      Relaxation at = {.forward = forward / 4.0, .backward = backward / 4.0, .position = position};
+      Maximise(at);
+      if (at.bound > best.bound) best = at;
+      if (forward % 4 == 0 && backward % 4 == 0) relaxations_.push_back(at);
+    }
   }
   for (double step = 0.125; step > 0.001; step /= 2) {
     const Relaxation center = best;
-    for (int i = 0; i < 9; ++i) {
-      Relaxation at = center;
-      at.forward = std::clamp(center.forward + (i % 3 - 1) * step, 0.0, 1.0);
-      at.backward = std::clamp(center.backward + (i / 3 - 1) * step, 0.0, 1.0);
-      Maximise(at);
-      if (at.bound > best.bound) best = at;
+    for (const double forward : {-step, 0.0, step}) {
+      for (const double backward : {-step, 0.0, step}) {
+        Relaxation at = center;
+        at.forward = std::clamp(center.forward + forward, 0.0, 1.0);
+        at.backward = std::clamp(center.backward + backward, 0.0, 1.0);
+        Maximise(at);
+        if (at.bound > best.bound) best = at;
+      }
     }
   }
   best.AddFrontiers(problem_, std::clamp<size_t>(100'000 / problem_.units.size(), 16, 2048));
