@@ -1,14 +1,14 @@
 // A bound for the search (search.h) that follows the clocks of the backward pass.
-#ifndef TESSERA_STRATEGIES_OSDP_CLOCK_BOUND_H_
-#define TESSERA_STRATEGIES_OSDP_CLOCK_BOUND_H_
+#ifndef TESSERA_STRATEGIES_API_SEARCH_CLOCK_BOUND_H_
+#define TESSERA_STRATEGIES_API_SEARCH_CLOCK_BOUND_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "strategies/osdp/relaxation.h"
-#include "strategies/osdp/search.h"
+#include "strategies/api/search/relaxation.h"
+#include "strategies/api/search/search.h"
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 
 // Relaxes the limit and the forward pass as a Relaxation does, but not the order of the backward
 // pass: the least cost of the units before one is computed for each lead that the link can have
@@ -44,6 +44,6 @@ class ClockBound {
   double bound_ = 0;
 };
 
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search
 
-#endif  // TESSERA_STRATEGIES_OSDP_CLOCK_BOUND_H_
+#endif  // TESSERA_STRATEGIES_API_SEARCH_CLOCK_BOUND_H_

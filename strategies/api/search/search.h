@@ -11,8 +11,8 @@
 // The backward pass begins when the forward pass has ended. Memory is counted in the backward pass,
 // where it has its peak: what is held from the step's start, the growth by the units that are done,
 // and the surge of the unit that is computed.
-#ifndef TESSERA_STRATEGIES_OSDP_SEARCH_H_
-#define TESSERA_STRATEGIES_OSDP_SEARCH_H_
+#ifndef TESSERA_STRATEGIES_API_SEARCH_SEARCH_H_
+#define TESSERA_STRATEGIES_API_SEARCH_SEARCH_H_
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@
 
 #include "absl/types/span.h"
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 
 // Times are whole picoseconds, so that sums are exact in any order: 10^6 seconds at most.
 struct Alternative {
@@ -65,7 +65,7 @@ struct Solution {
   }
 };
 
-struct SearchOptions {
+struct Options {
   // The search ends when the gap is at most this.
   double gap = 0;
   // How many partial choices are kept for a unit at most, in the last, widest pass: fewer if there
@@ -84,8 +84,8 @@ struct SearchOptions {
 // least any weighted mean of its computation and of its communication, in each pass, and a limit
 // that is exceeded costs time in proportion. Of the partial choices that are left for a unit, those
 // with the least bounds are kept; the bounds of the others bound what the search did not see.
-Solution Search(const Problem& problem, const SearchOptions& options = {});
+Solution Solve(const Problem& problem, const Options& options = {});
 
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search
 
-#endif  // TESSERA_STRATEGIES_OSDP_SEARCH_H_
+#endif  // TESSERA_STRATEGIES_API_SEARCH_SEARCH_H_

@@ -1,4 +1,4 @@
-#include "strategies/osdp/search.h"
+#include "strategies/api/search/search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/osdp/clock_bound.h"
-#include "strategies/osdp/relaxation.h"
+#include "strategies/api/search/clock_bound.h"
+#include "strategies/api/search/relaxation.h"
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 namespace {
 
 bool NoWorse(const Partial& a, const Partial& b) {
@@ -328,7 +328,7 @@ Outcome Evaluate(const Problem& problem, absl::Span<const int> choices) {
   return OutcomeOf(partial);
 }
 
-Solution Search(const Problem& problem, const SearchOptions& options) {
+Solution Solve(const Problem& problem, const Options& options) {
   Searcher fastest(problem, /*least=*/false, options.gap);
   Solution solution;
   fastest.Improve();
@@ -360,4 +360,4 @@ Solution Search(const Problem& problem, const SearchOptions& options) {
   return solution;
 }
 
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search

@@ -1,11 +1,11 @@
-#include "strategies/osdp/clock_bound.h"
+#include "strategies/api/search/clock_bound.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 namespace {
 
 struct Clocks {
@@ -101,4 +101,4 @@ std::vector<int> ClockBound::Choices() const {
   return choices;
 }
 
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search
