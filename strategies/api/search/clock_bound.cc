@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,16 @@ Clocks After(int64_t lead_ps, int64_t waiting_ps, const Alternative& unit) {
 }
 
 }  // namespace
+
+int64_t ClockBound::WorkPerLead(const Problem& problem) {
+  int64_t work = 0;
+  for (size_t i = 1; i < problem.units.size(); ++i) {
+    std::set<int64_t> reductions;
+    for (const Alternative& unit : problem.units[i]) reductions.insert(unit.reduction_ps);
+    work += static_cast<int64_t>(reductions.size() * problem.units[i - 1].size());
+  }
+  return work;
+}
 
 ClockBound::ClockBound(const Problem& problem, const Relaxation& relaxation, int leads)
     : problem_(problem), relaxation_(relaxation), leads_(leads) {

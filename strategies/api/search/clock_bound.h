@@ -20,9 +20,12 @@ namespace tessera::strategy::search {
 // const methods may be called by any thread.
 class ClockBound {
  public:
-  // Weights, position and multiplier are those of the relaxation. Takes time in proportion to the
-  // number of units, the square of their alternatives, and `leads`.
+  // Weights, position and multiplier are those of the relaxation. Takes time in proportion to
+  // `leads` (at least 2).
   ClockBound(const Problem& problem, const Relaxation& relaxation, int leads);
+
+  // Returns in proportion to what the constructor takes time, for each lead.
+  static int64_t WorkPerLead(const Problem& problem);
 
   // Returns a bound of the time of all steps.
   double bound() const { return bound_; }

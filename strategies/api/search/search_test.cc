@@ -201,6 +201,43 @@ TEST(SearchTest, BoundsOfNarrowSearches) {
   }
 }
 
+// The same for 1 to 12 units of up to 5 alternatives, with surges that are above all else.
+TEST(SearchTest, BoundsOfNarrowSearchesWithLargeSurges) {
+  int gaps = 0;
+  for (int seed = 0; seed < 600; ++seed) {
+    Draw draw(seed);
+    Problem problem;
+    const int64_t alternatives = draw.Between(2, 5);
+    const int64_t most = alternatives == 2 ? 12 : alternatives == 3 ? 8 : 6;
+    problem.units.resize(draw.Between(1, most));
+    for (std::vector<Alternative>& unit : problem.units) {
+      unit.resize(alternatives);
+      for (Alternative& alternative : unit) {
+        alternative = draw.Any();
+        if (draw.Between(0, 2) == 0) alternative.surge_bytes = draw.Between(20, 100);
+      }
+    }
+    problem.limit_bytes = draw.Limit(problem);
+    const Best best = TryAll(problem);
+    for (const int widest : {1, 4, 2048}) {
+      const Solution solution = Solve(problem, {.widest = widest});
+      if (!solution.found()) {
+        EXPECT_LE(solution.least_bound_bytes, best.least_peak_bytes) << seed;
+        continue;
+      }
+      ASSERT_FALSE(best.choices.empty()) << seed;
+      EXPECT_LE(solution.bound_ps, best.step_ps) << seed;
+      EXPECT_GE(solution.outcome.step_ps, best.step_ps) << seed;
+      EXPECT_LE(solution.outcome.peak_bytes, problem.limit_bytes) << seed;
+      if (widest == 2048) {
+        EXPECT_EQ(solution.outcome.step_ps, best.step_ps) << seed;
+      }
+      if (solution.gap() > 0) ++gaps;
+    }
+  }
+  EXPECT_GT(gaps, 20);  // there are bounds that were not proven to be the time
+}
+
 TEST(SearchTest, NoUnits) { EXPECT_THAT(Solve({}).choices, IsEmpty()); }
 
 TEST(SearchTest, ALargerLimitIsNeverSlower) {
