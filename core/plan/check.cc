@@ -107,13 +107,18 @@ absl::Status CheckPlanForm(const Plan& plan) {
 }
 
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
+  return CheckPlanPart(Fingerprints({&graph, 1}), 0, part);
+}
+
+absl::Status CheckPlanPart(const Fingerprints& graphs, size_t number, const PlanPart& part) {
+  const Graph& graph = graphs.graphs()[number];
   if (!part.graph().empty() && part.graph() != graph.name()) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph ",
                                                    Quote(part.graph()), " is not for graph '",
                                                    graph.name(), "'"));
   }
   if (!part.fingerprint().empty()) {
-    const std::string fingerprint = graph.Fingerprint();
+    const std::string& fingerprint = graphs.Of(number);
     if (part.fingerprint() != fingerprint) {
       return absl::InvalidArgumentError(
           absl::StrCat("the Plan was made for another graph '", graph.name(),

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "core/compile/compile.h"
 #include "core/cost/cluster_prices.h"
 #include "core/cost/step_cost.h"
@@ -79,12 +80,25 @@ absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op&
                                                      "' splits dimension ", layouts[i].dim, " of ",
                                                      TypeToString(types[i])));
     }
-    ShrinkToParts(layouts, mesh.axis(axis).size, types);
+    ShrinkToParts(layouts, mesh.axis(axis).size, absl::MakeSpan(types));
   }
   return types;
 }
 
+// Returns the position of the Graph that a step runs: the one that trains, or else the first.
+size_t StepOf(const std::vector<Graph>& graphs) {
+  const auto train =
+      absl::c_find_if(graphs, [](const Graph& graph) { return graph.name() == kTrain; });
+  return train == graphs.end() ? 0 : train - graphs.begin();
+}
+
 }  // namespace
+
+PlanningContext::PlanningContext(std::shared_ptr<const std::vector<Graph>> graphs,
+                                 PlanningFor planning_for)
+    : graphs_(std::move(graphs)),
+      for_(std::move(planning_for)),
+      candidates_(graphs_, StepOf(*graphs_), for_.catalogue, for_.ranks) {}
 
 absl::StatusOr<const Graph*> PlanningContext::FindGraph(const std::string& name) const {
   std::vector<std::string> names;
@@ -228,17 +242,21 @@ absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
   // As a run is compiled, so that a candidate that is accepted can be run.
   Plan candidate = WithSettings(plan);
   *candidate.mutable_kernels() = for_.settings.kernels();
-  ASSIGN_OR_RETURN(const CompiledRun run,
-                   CompileRun(*graphs_, candidate, *for_.catalogue, for_.ranks));
-  return Estimate(run);
+  ASSIGN_OR_RETURN(const CompiledCandidate compiled, candidates_.Compile(candidate));
+  StepCost cost = EstimateProgram(compiled.step);
+  cost.set_peak_bytes(compiled.arenas.total());
+  return cost;
 }
 
 StepCost PlanningContext::Estimate(const CompiledRun& run) const {
   const tessera::Program* const train = run.FindProgram(kTrain);
-  StepCost cost = EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster,
-                               for_.site, for_.prices.get());
+  StepCost cost = EstimateProgram(train == nullptr ? run.programs.front() : *train);
   cost.set_peak_bytes(run.arena_bytes());
   return cost;
+}
+
+StepCost PlanningContext::EstimateProgram(const tessera::Program& step) const {
+  return EstimateStep(step, for_.cluster, for_.site, for_.prices.get());
 }
 
 strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& request) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/compile/candidates.h"
 #include "core/compile/compile.h"
 #include "core/cost/cluster_prices.h"
 #include "core/cost/prices/measured_prices.h"
@@ -45,8 +46,7 @@ class PlanningContext {
       : PlanningContext(std::make_shared<const std::vector<Graph>>(std::move(graphs)),
                         std::move(planning_for)) {}
   // Shares the Graphs, which may take much memory.
-  PlanningContext(std::shared_ptr<const std::vector<Graph>> graphs, PlanningFor planning_for)
-      : graphs_(std::move(graphs)), for_(std::move(planning_for)) {}
+  PlanningContext(std::shared_ptr<const std::vector<Graph>> graphs, PlanningFor planning_for);
 
   const PlanningFor& planned_for() const { return for_; }
 
@@ -74,11 +74,14 @@ class PlanningContext {
   // Returns the price of an operator by its request on a rank.
   double SecondsOf(const KernelRequest& request, const OpCost& cost) const;
   absl::StatusOr<StepCost> Lower(const Plan& plan) const;
+  // Returns the cost of a step that runs this Program.
+  StepCost EstimateProgram(const tessera::Program& step) const;
   // Returns the Plan with the settings of the run.
   Plan WithSettings(Plan plan) const;
 
   const std::shared_ptr<const std::vector<Graph>> graphs_;
   const PlanningFor for_;
+  const CandidateCompiler candidates_;
 };
 
 // Returns the passes that a Plan may name.

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/node_hash_map.h"
+#include "core/ids/table.h"
 #include "core/program/ranks/rank_binding.h"
 #include "core/program/ranks/rank_extents.h"
 #include "core/status/status_macros.h"
@@ -46,6 +47,7 @@ absl::Status PlanWorkspaces(KernelChooser& chooser, Program& program) {
     planned.workspace_bytes = chooser.WorkspaceBytes(planned);
   }
   absl::flat_hash_set<WorkOnRanks> seen;
+  const Table<FlatId, PartId> parts_of_flats = RankBinding::PartsOfFlats(program);
   absl::node_hash_map<MeshCoordinates, RankBinding> ranks;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.kind != InstructionKind::kKernel) continue;
@@ -55,7 +57,8 @@ absl::Status PlanWorkspaces(KernelChooser& chooser, Program& program) {
     operands.insert(operands.end(), instruction.outputs.begin(), instruction.outputs.end());
     PlannedKernel& planned = program.kernels[instruction.kernel];
     for (const MeshCoordinates& rank : RanksOfAllShapes(program, operands)) {
-      const RankBinding& binding = ranks.try_emplace(rank, &program, rank).first->second;
+      const RankBinding& binding =
+          ranks.try_emplace(rank, &program, rank, parts_of_flats).first->second;
       if (LocalWorkOf(program, instruction, binding) != LocalWork::kOwn) continue;
       const KernelRequest request = LocalRequest(program, instruction, binding);
       ASSIGN_OR_RETURN(const Kernel* kernel, LocalKernel(chooser.catalogue(), planned, request));
