@@ -5,9 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/compile/make_programs.h"
 #include "core/layout/redistribution/choice_prices.h"
 #include "core/layout/redistribution/redistribution.h"
@@ -18,7 +15,6 @@
 #include "core/program/memory/memory_plan.h"
 #include "core/program/verify/verify.h"
 #include "core/status/status_macros.h"
-#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -34,24 +30,6 @@ absl::Status CompleteParts(const Fingerprints& graphs, Plan& plan) {
     *stage.add_parts() = std::move(parts[i]);
   }
   return absl::OkStatus();
-}
-
-// Returns a note that names the parts for Graphs that the run does not have; "" if there are none.
-// A part with a fingerprint is of a completed Plan, which may be replayed for some of its Graphs.
-std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs) {
-  std::vector<std::string> names, unused;
-  for (const Graph& graph : graphs) names.push_back(graph.name());
-  for (const Stage& stage : plan.stages()) {
-    for (const PlanPart& part : stage.parts()) {
-      if (!part.fingerprint().empty() || absl::c_linear_search(names, part.graph())) continue;
-      unused.push_back(Quote(part.graph()));
-    }
-  }
-  if (unused.empty()) return "";
-  return absl::StrCat(
-      "the plan has parts for graphs that this run does not have, which are not "
-      "used: ",
-      absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
 // Returns the kernels that the Programs use, sorted by request.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
@@ -13,6 +14,7 @@
 #include "core/plan/rewrite/precision.h"
 #include "core/plan/rewrite/slices.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -177,6 +179,22 @@ absl::StatusOr<Plan> ListDecisions(const Plan& plan, const Fingerprints& graphs,
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
   ASSIGN_OR_RETURN(const CompletedRun run, CompleteRun(plan, graphs, ranks));
   return ListDecisions(plan, Fingerprints(graphs), run);
+}
+
+std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs) {
+  std::vector<std::string> names, unused;
+  for (const Graph& graph : graphs) names.push_back(graph.name());
+  for (const Stage& stage : plan.stages()) {
+    for (const PlanPart& part : stage.parts()) {
+      if (!part.fingerprint().empty() || absl::c_linear_search(names, part.graph())) continue;
+      unused.push_back(Quote(part.graph()));
+    }
+  }
+  if (unused.empty()) return "";
+  return absl::StrCat(
+      "the plan has parts for graphs that this run does not have, which are not "
+      "used: ",
+      absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #define TESSERA_CORE_PLAN_COMPLETE_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -66,6 +67,10 @@ absl::StatusOr<Plan> ListDecisions(const Plan& plan, const Fingerprints& graphs,
 
 // Calls CompleteRun, and returns the result of ListDecisions.
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks);
+
+// Returns a note that names the parts for Graphs that the run does not have; "" if there are none.
+// A part with a fingerprint is of a completed Plan, which may be replayed for some of its Graphs.
+std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs);
 
 }  // namespace tessera
 
