@@ -153,6 +153,7 @@ struct Instruction {
   BufferId workspace;
   Phase phase = Phase::kForward;
   bool recomputed = false;
+  BlockId block;  // of the op, or of the op whose gradient it computes; kNone: in no block
   OpCost cost;
 };
 

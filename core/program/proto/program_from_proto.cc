@@ -314,6 +314,10 @@ class Reader {
       return Malformed("draws no output");
     instruction.phase = static_cast<Phase>(message.phase());
     instruction.recomputed = message.recomputed();
+    if (message.has_block()) {
+      if (message.block() < 0) return Malformed("block ", message.block());
+      instruction.block = BlockId(message.block());
+    }
     instruction.cost = {message.flops(), message.recomputed_flops(), message.bytes()};
     for (const double cost : {message.flops(), message.recomputed_flops(), message.bytes()}) {
       if (!std::isfinite(cost) || cost < 0) return Malformed("a cost of ", cost);
