@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "strategies/api/kit.h"
-#include "strategies/osdp/search.h"
+#include "strategies/api/search/search.h"
 
 namespace tessera::strategy {
 namespace {
@@ -160,25 +160,25 @@ struct Step {
 
 // Returns the alternatives of a group of parameters, in the order of Mode, with the computation
 // that has this share of the step's.
-std::vector<osdp::Alternative> AlternativesOf(int64_t bytes, int64_t state_bytes, int64_t ranks,
-                                              const Step& step, double share,
-                                              absl::Span<const double> seconds, bool root) {
+std::vector<search::Alternative> AlternativesOf(int64_t bytes, int64_t state_bytes, int64_t ranks,
+                                                const Step& step, double share,
+                                                absl::Span<const double> seconds, bool root) {
   const auto kept = static_cast<int64_t>(share * step.activation_bytes);
   const int64_t gather = Picoseconds(seconds[1]);
-  osdp::Alternative replicated;
+  search::Alternative replicated;
   replicated.forward_ps = Picoseconds(share * step.forward_seconds);
   replicated.backward_ps = Picoseconds(share * step.backward_seconds);
   // Full gradients are reduced once, after the last micro-batch.
   replicated.reduction_ps = Picoseconds(seconds[0]) / step.micro_batches;
   replicated.held_bytes = state_bytes + kept;
   replicated.growth_bytes = bytes - kept;
-  osdp::Alternative sharded = replicated;
+  search::Alternative sharded = replicated;
   sharded.forward_gather_ps = sharded.backward_gather_ps = gather;
   sharded.reduction_ps = Picoseconds(seconds[2]);
   sharded.held_bytes = (state_bytes + ranks - 1) / ranks + kept;
   sharded.growth_bytes = (bytes + ranks - 1) / ranks - kept;
   sharded.surge_bytes = 2 * bytes;  // gathered, and its full gradient
-  osdp::Alternative once = sharded;
+  search::Alternative once = sharded;
   once.backward_gather_ps = 0;
   once.held_bytes += bytes;
   once.growth_bytes -= root ? 0 : bytes;
@@ -223,16 +223,16 @@ class Osdp : public Strategy {
       RETURN_IF_ERROR(candidates.Lower(Modes(groups.size(), mode)).status());
     }
     ASSIGN_OR_RETURN(const Work work, WorkOf(model, host));
-    ASSIGN_OR_RETURN(osdp::Problem problem,
+    ASSIGN_OR_RETURN(search::Problem problem,
                      ProblemOf(request, host, model, groups, work, smallest));
     // The search's model of memory is corrected by what lowering finds, until its Plan fits and
     // leaves little.
     sharded.push_back(0);
-    int64_t excess = smallest.peak_bytes() - osdp::Evaluate(problem, sharded).peak_bytes;
+    int64_t excess = smallest.peak_bytes() - search::Evaluate(problem, sharded).peak_bytes;
     for (int i = 0; i < kProposals && !host.cancelled(); ++i) {
       problem.limit_bytes = limit == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit - excess;
-      const osdp::Solution solution =
-          osdp::Search(problem, {.gap = kGap, .stop = [&host] { return host.cancelled(); }});
+      const search::Solution solution =
+          search::Solve(problem, {.gap = kGap, .stop = [&host] { return host.cancelled(); }});
       if (!solution.found()) break;
       const Modes modes(solution.choices.begin(), solution.choices.end() - 1);
       ASSIGN_OR_RETURN(const StepCost cost, candidates.Lower(modes));
@@ -283,9 +283,9 @@ class Osdp : public Strategy {
   static constexpr int kProposals = 12, kOperators = 200'000;
   static constexpr double kGap = 1e-3;
 
-  static absl::StatusOr<osdp::Problem> ProblemOf(const Request& request, Host& host,
-                                                 const ModelInfo& model, const Groups& groups,
-                                                 const Work& work, const StepCost& lowered) {
+  static absl::StatusOr<search::Problem> ProblemOf(const Request& request, Host& host,
+                                                   const ModelInfo& model, const Groups& groups,
+                                                   const Work& work, const StepCost& lowered) {
     ASSIGN_OR_RETURN(const Prices prices, PriceGroups(groups, request.ranks(), host));
     Step step;
     step.micro_batches = std::max<int64_t>(1, request.micro_batches());
@@ -296,7 +296,7 @@ class Osdp : public Strategy {
     for (const StepCost::Memory& memory : lowered.memory()) {
       if (memory.category() == "activations") step.activation_bytes = memory.bytes();
     }
-    osdp::Problem problem;
+    search::Problem problem;
     for (size_t i = 0; i < groups.size(); ++i) {
       int block = -1;
       int64_t state = 0;
@@ -311,7 +311,7 @@ class Osdp : public Strategy {
                          absl::MakeConstSpan(prices.seconds().data() + 3 * i, 3), groups[i].root));
     }
     // The operators behind the blocks are a unit without parameters: those are with the first unit.
-    osdp::Alternative tail =
+    search::Alternative tail =
         AlternativesOf(0, 0, 1, step, work.share[work.tail], {0, 0, 0}, true).front();
     problem.units.push_back({tail});
     return problem;

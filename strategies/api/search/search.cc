@@ -1,4 +1,4 @@
-#include "strategies/osdp/search.h"
+#include "strategies/api/search/search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/osdp/clock_bound.h"
-#include "strategies/osdp/relaxation.h"
+#include "strategies/api/search/clock_bound.h"
+#include "strategies/api/search/relaxation.h"
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 namespace {
 
 bool NoWorse(const Partial& a, const Partial& b) {
@@ -259,18 +259,17 @@ bool Searcher::Run(int width) {
 }
 
 void Searcher::AddClockBound(const Relaxation& relaxation) {
-  int64_t pairs = 1;
-  for (const auto& unit : problem_.units) pairs += static_cast<int64_t>(unit.size() * unit.size());
   // The finer the leads, the better the bound, which takes time in proportion.
-  const auto leads = [pairs](int64_t work, int64_t most) {
-    return static_cast<int>(std::clamp<int64_t>(work / pairs, 32, most));
+  const int64_t work = std::max<int64_t>(1, ClockBound::WorkPerLead(problem_));
+  const auto leads = [work](int64_t most_work, int64_t most) {
+    return static_cast<int>(std::clamp<int64_t>(most_work / work, 32, most));
   };
   Relaxation at = relaxation, best = relaxation;
   best.bound = -kInfinite;
   double low = 0, high = 0;
   for (int i = 0; i < 14; ++i) {
     at.ps_per_byte = i == 0 ? 0 : high == 0 ? std::max(0.1, low * 8) : (low + high) / 2;
-    const ClockBound bound(problem_, at, leads(200'000, 64));
+    const ClockBound bound(problem_, at, leads(1'000'000, 128));
     at.bound = bound.bound();
     if (at.bound > best.bound) best = at;
     const std::vector<int> choices = bound.Choices();
@@ -283,7 +282,7 @@ void Searcher::AddClockBound(const Relaxation& relaxation) {
     (fits ? high : low) = at.ps_per_byte;
     if (fits && i == 0) break;
   }
-  clock_bounds_.emplace_back(problem_, best, leads(4'000'000, 1024));
+  clock_bounds_.emplace_back(problem_, best, leads(8'000'000, 1024));
 }
 
 void Searcher::Improve() {
@@ -328,7 +327,7 @@ Outcome Evaluate(const Problem& problem, absl::Span<const int> choices) {
   return OutcomeOf(partial);
 }
 
-Solution Search(const Problem& problem, const SearchOptions& options) {
+Solution Solve(const Problem& problem, const Options& options) {
   Searcher fastest(problem, /*least=*/false, options.gap);
   Solution solution;
   fastest.Improve();
@@ -360,4 +359,4 @@ Solution Search(const Problem& problem, const SearchOptions& options) {
   return solution;
 }
 
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search

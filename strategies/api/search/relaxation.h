@@ -1,17 +1,17 @@
 // Bounds for the search (search.h): partial choices, and relaxations of how they are completed.
 //
 // Thread safety: pure functions.
-#ifndef TESSERA_STRATEGIES_OSDP_RELAXATION_H_
-#define TESSERA_STRATEGIES_OSDP_RELAXATION_H_
+#ifndef TESSERA_STRATEGIES_API_SEARCH_RELAXATION_H_
+#define TESSERA_STRATEGIES_API_SEARCH_RELAXATION_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "strategies/osdp/search.h"
+#include "strategies/api/search/search.h"
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  // at most so much of a bound is due to rounding
@@ -91,6 +91,6 @@ struct Relaxation {
   void AddFrontiers(const Problem& problem, size_t most);
 };
 
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search
 
-#endif  // TESSERA_STRATEGIES_OSDP_RELAXATION_H_
+#endif  // TESSERA_STRATEGIES_API_SEARCH_RELAXATION_H_

@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
-#include "strategies/osdp/search.h"
+#include "strategies/api/search/search.h"
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 namespace {
 
 constexpr int kRanks = 8;
@@ -72,15 +72,15 @@ void Measure(const Case& of) {
           BlockOf(bytes, draw(2'000'000, 40'000'000), bytes * draw(10, 30), ps_per_byte));
       problem.units.back().resize(of.alternatives);
     }
-    const Solution least = Search(problem);
+    const Solution least = Solve(problem);
     problem.limit_bytes = INT64_MAX / 4;
-    const Solution most = Search(problem);
+    const Solution most = Solve(problem);
     double slowest_ms = 0, worst_gap = 0;
     for (int i = 1; i <= 9; ++i) {
       problem.limit_bytes =
           least.least_peak_bytes + (most.outcome.peak_bytes - least.least_peak_bytes) / 10 * i;
       const auto start = std::chrono::steady_clock::now();
-      const Solution solution = Search(problem, {.gap = of.gap});
+      const Solution solution = Solve(problem, {.gap = of.gap});
       const std::chrono::duration<double, std::milli> took =
           std::chrono::steady_clock::now() - start;
       slowest_ms = std::max(slowest_ms, took.count());
@@ -92,19 +92,19 @@ void Measure(const Case& of) {
 }
 
 }  // namespace
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search
 
 int main() {
   std::printf("the slowest and the worst of 9 limits\n");
   std::printf("%-26s %12s %12s %14s %12s\n", "units", "alternatives", "gather/fwd", "time", "gap");
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   for (const auto& of :
-       std::vector<tessera::osdp::Case>{{"48 equal", 48, true, 2, 1e-4},
-                                        {"48 equal", 48, true, 5, 1e-4},
-                                        {"50 distinct", 50, false, 2, 1e-4},
-                                        {"50 distinct", 50, false, 5, 1e-4},
-                                        {"1000 distinct", 1000, false, 2, 0.002},
-                                        {"1000 distinct", 1000, false, 5, 0.002}}) {
-    tessera::osdp::Measure(of);
+       std::vector<tessera::strategy::search::Case>{{"48 equal", 48, true, 2, 1e-4},
+                                                    {"48 equal", 48, true, 5, 1e-4},
+                                                    {"50 distinct", 50, false, 2, 1e-4},
+                                                    {"50 distinct", 50, false, 5, 1e-4},
+                                                    {"1000 distinct", 1000, false, 2, 0.002},
+                                                    {"1000 distinct", 1000, false, 5, 0.002}}) {
+    tessera::strategy::search::Measure(of);
   }
 }

@@ -1,11 +1,11 @@
-#include "strategies/osdp/relaxation.h"
+#include "strategies/api/search/relaxation.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
 
-namespace tessera::osdp {
+namespace tessera::strategy::search {
 namespace {
 
 // Returns for how many of the first units bounds try all choices.
@@ -162,4 +162,4 @@ void Relaxation::AddFrontiers(const Problem& problem, size_t most) {
   }
 }
 
-}  // namespace tessera::osdp
+}  // namespace tessera::strategy::search
