@@ -18,8 +18,7 @@ absl::StatusOr<const Candidate*> Candidates::Lower(const std::vector<Mode>& mode
     return absl::InvalidArgumentError(lowered.plans(0).error());
   }
   candidate.cost = lowered.plans(0).cost();
-  candidate.sections.assign(lowered.plans(0).sections().begin(),
-                            lowered.plans(0).sections().end());
+  candidate.sections.assign(lowered.plans(0).sections().begin(), lowered.plans(0).sections().end());
   candidates_.push_back(std::move(candidate));
   return &candidates_.back();
 }

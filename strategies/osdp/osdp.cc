@@ -32,6 +32,8 @@ using osdp::StepModel;
 using osdp::Unit;
 
 constexpr double kGap = 1e-3;         // of the search
+constexpr double kModelError = 5e-3;  // of the model of a step, for a change of one unit
+constexpr size_t kCounts = 2;         // of micro-batches that are tried beside the first
 constexpr int kProposals = 12;        // of one search, at most
 constexpr int kOperators = 200'000;   // are lowered in all Plans together, about
 constexpr double kWorthwhile = 0.01;  // a saved Plan holds if no other is faster by more than this
@@ -53,10 +55,16 @@ class Planner {
 
  private:
   int64_t limit() const { return request_.memory_limit_bytes(); }
-  // The settings that are tried, the most promising ones first.
-  std::vector<Settings> SettingsToTry() const;
-  absl::Status Search(const Settings& settings);
+  // The numbers of micro-batches that a Plan may have; 0: that of the run.
+  std::vector<int64_t> MicroBatchCounts() const;
+  // Makes a model of the step with these settings, and proposes Plans by it.
+  absl::Status Search(const Settings& settings, bool slices);
   absl::Status Propose(StepModel& step);
+  // Returns the seconds of the step in so many micro-batches by a model that was made for others;
+  // infinite if none fits.
+  double Predict(const StepModel& step, int64_t count) const;
+  // Searches with other numbers of micro-batches, if one of them promises to be faster.
+  absl::Status TryMicroBatches(bool slices);
   absl::Status Improve();
   // Reports how far the search is, and the best Plan so far.
   void Report(double fraction) const;
@@ -70,17 +78,44 @@ class Planner {
   int operators_ = 0;
 };
 
-std::vector<Settings> Planner::SettingsToTry() const {
-  std::vector<int64_t> counts = {0};
-  if (request_.MayDecide(PlanRequest::MICRO_BATCHES)) {
-    const int64_t rows = request_.batch() / std::max(1, request_.ranks());
-    for (int64_t count = 2; count <= rows; count *= 2) {
-      if (request_.batch() % count == 0) counts.push_back(count);
-    }
+std::vector<int64_t> Planner::MicroBatchCounts() const {
+  if (!request_.MayDecide(PlanRequest::MICRO_BATCHES)) return {0};
+  const int64_t rows = request_.batch() / std::max(1, request_.ranks());
+  std::vector<int64_t> counts = {1};
+  for (int64_t count = 2; count <= rows; ++count) {
+    if (request_.batch() % count == 0 && rows % count == 0) counts.push_back(count);
   }
-  std::vector<Settings> tried;
-  for (const int64_t count : counts) tried.push_back({.micro_batches = count});
-  return tried;
+  return counts;
+}
+
+double Planner::Predict(const StepModel& step, int64_t count) const {
+  search::Problem problem = step.ScaledTo(count);
+  if (limit() == 0) problem.limit_bytes = std::numeric_limits<int64_t>::max() / 4;
+  const search::Solution solution = search::Solve(problem, {.gap = 10 * kGap});
+  if (!solution.found()) return std::numeric_limits<double>::infinity();
+  return 1e-12 * static_cast<double>(solution.outcome.step_ps) * static_cast<double>(count);
+}
+
+absl::Status Planner::TryMicroBatches(bool slices) {
+  const std::vector<int64_t> counts = MicroBatchCounts();
+  const StepModel first = models_.back();
+  std::vector<std::pair<double, int64_t>> predicted;
+  for (const int64_t count : counts) {
+    if (count > 1 && !host_.cancelled()) predicted.emplace_back(Predict(first, count), count);
+  }
+  // Of those that do not fit by this model, the most micro-batches need the least memory.
+  std::sort(predicted.begin(), predicted.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, -a.second) < std::pair(b.first, -b.second);
+  });
+  if (predicted.size() > kCounts) predicted.resize(kCounts);
+  for (const auto& [seconds, count] : predicted) {
+    const Candidate* const best = candidates_.Fastest(limit());
+    if (best != nullptr && seconds >= best->cost.step_seconds()) break;
+    if (host_.cancelled()) break;
+    RETURN_IF_ERROR(Search({.micro_batches = count}, slices));
+    Report(0.7);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<const Candidate*> Planner::Find() {
@@ -88,25 +123,14 @@ absl::StatusOr<const Candidate*> Planner::Find() {
   for (const GraphProto& graph : graphs.graphs()) {
     if (graph.name() == model_.graph) operators_ = graph.ops_size();
   }
-  const std::vector<Settings> all = SettingsToTry();
-  double before = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < all.size() && !host_.cancelled(); ++i) {
-    RETURN_IF_ERROR(Search(all[i]));
-    Report(static_cast<double>(i + 1) / static_cast<double>(all.size() + 1));
-    // More micro-batches cost time, and save memory. Once they do not help, more of them do not.
-    const Candidate* const best = candidates_.Fastest(limit());
-    if (best == nullptr) continue;
-    if (best->cost.step_seconds() >= before) break;
-    before = best->cost.step_seconds();
-  }
-  if (candidates_.Fastest(limit()) == nullptr) {
-    // A unit that is not gathered ahead needs less memory.
-    for (const Settings& each : all) {
-      Settings without = each;
-      without.prefetches = false;
-      if (!host_.cancelled()) RETURN_IF_ERROR(Search(without));
-      if (candidates_.Fastest(limit()) != nullptr) break;
-    }
+  const int64_t first = MicroBatchCounts().front();
+  // Slices only save memory, so they are tried if nothing else fits; and then without gathers
+  // ahead.
+  for (const auto& [slices, prefetches] : {std::pair(false, true), {true, true}, {true, false}}) {
+    if (candidates_.Fastest(limit()) != nullptr || host_.cancelled()) break;
+    RETURN_IF_ERROR(Search({.micro_batches = first, .prefetches = prefetches}, slices));
+    Report(0.4);
+    if (prefetches) RETURN_IF_ERROR(TryMicroBatches(slices));
   }
   RETURN_IF_ERROR(Improve());
   if (const Candidate* const best = candidates_.Fastest(limit()); best != nullptr) return best;
@@ -115,10 +139,11 @@ absl::StatusOr<const Candidate*> Planner::Find() {
       " bytes; the smallest limit that was found is ", candidates_.Smallest()->cost.peak_bytes()));
 }
 
-absl::Status Planner::Search(const Settings& settings) {
-  absl::StatusOr<StepModel> step =
-      osdp::MakeStepModel(request_, model_, units_, settings,
-                          request_.MayDecide(PlanRequest::RECOMPUTE), host_, candidates_);
+absl::Status Planner::Search(const Settings& settings, bool slices) {
+  absl::StatusOr<StepModel> step = osdp::MakeStepModel(
+      request_, model_, units_, settings,
+      {.recomputed = request_.MayDecide(PlanRequest::RECOMPUTE), .slices = slices}, host_,
+      candidates_);
   // Other settings may be possible, if the first ones are.
   if (absl::IsInvalidArgument(step.status()) && !models_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(step.status());
@@ -143,32 +168,43 @@ absl::Status Planner::Propose(StepModel& step) {
     RETURN_IF_ERROR(lowered.status());
     const int64_t peak = (*lowered)->cost.peak_bytes();
     const int64_t found = peak - search::Evaluate(step.problem, choices).peak_bytes;
-    if (limit() == 0 || found == excess || !solution.found()) break;
+    if (limit() == 0 || found == excess) break;
     if (peak <= limit() && limit() - peak < limit() / 100) break;
     excess = found;
   }
   return absl::OkStatus();
 }
 
-// Lowers what differs from the fastest Plan in one unit, as long as that is faster.
+// Lowers what differs from the fastest Plan in one unit, as long as that is faster: first what the
+// model says is fastest, and only what it says is hardly slower.
 absl::Status Planner::Improve() {
   // Lowering takes time in proportion to the operators.
-  const int most = candidates_.size() + std::clamp(kOperators / std::max(1, operators_), 12, 200);
+  const int most = candidates_.size() + std::clamp(kOperators / std::max(1, operators_), 6, 200);
   const Candidate* best = candidates_.Fastest(limit());
   for (bool changed = best != nullptr; changed;) {
     const auto of_settings = [&](const StepModel& step) { return step.settings == best->settings; };
-    const auto step = std::find_if(models_.begin(), models_.end(), of_settings);
-    if (step == models_.end()) break;
-    std::vector<Mode> modes = best->modes;
-    for (size_t i = 0; i < modes.size(); ++i) {
-      const Mode mode = modes[i];
-      for (const Mode& other : step->modes[i]) {
-        if (candidates_.size() >= most || host_.cancelled()) return absl::OkStatus();
-        modes[i] = other;
-        const auto lowered = candidates_.Lower(modes, best->settings);
-        if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
+    const auto step = std::find_if(models_.rbegin(), models_.rend(), of_settings);
+    if (step == models_.rend()) break;
+    std::vector<int> choices = step->ChoicesOf(best->modes);
+    const int64_t now_ps = search::Evaluate(step->problem, choices).step_ps;
+    std::vector<std::pair<int64_t, std::vector<int>>> changes;
+    for (size_t i = 0; i < best->modes.size(); ++i) {
+      const int chosen = choices[i];
+      for (int k = 0; k < static_cast<int>(step->modes[i].size()); ++k) {
+        choices[i] = k;
+        const search::Outcome outcome = search::Evaluate(step->problem, choices);
+        const bool may_fit = limit() == 0 || outcome.peak_bytes <= step->problem.limit_bytes * 1.02;
+        if (k != chosen && may_fit && outcome.step_ps <= now_ps * (1 + kModelError)) {
+          changes.emplace_back(outcome.step_ps, choices);
+        }
       }
-      modes[i] = mode;
+      choices[i] = chosen;
+    }
+    std::sort(changes.begin(), changes.end());
+    for (const auto& [time, changed_choices] : changes) {
+      if (candidates_.size() >= most || host_.cancelled()) return absl::OkStatus();
+      const auto lowered = candidates_.Lower(step->ModesOf(changed_choices), best->settings);
+      if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
     }
     const Candidate* const now = candidates_.Fastest(limit());
     changed = now != best;

@@ -22,7 +22,7 @@ int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 struct Work {
   double forward_seconds = 0, backward_seconds = 0;  // of one micro-batch
   int64_t kept_bytes = 0;                            // from the forward pass for the backward pass
-  int64_t backward_peak_bytes = 0;  // of the rank, while its backward pass runs
+  int64_t backward_peak_bytes = 0;                   // of the rank, while its backward pass runs
 };
 
 // Reads the work of each slot, in the order of the forward pass: slot 0 is what comes before the
@@ -119,8 +119,8 @@ absl::StatusOr<std::vector<std::vector<LinkTimes>>> LinkTimesOf(const Request& r
       for (const int64_t bytes : BytesOfGathers(units[i], storage)) {
         const bool replicated = storage == Storage::kReplicated;
         if (!replicated) {
-          gathers.push_back(collectives.Add(Collective::ALL_GATHER, collectives.gathered(),
-                                            bytes / kStored));
+          gathers.push_back(
+              collectives.Add(Collective::ALL_GATHER, collectives.gathered(), bytes / kStored));
         }
         reductions.push_back(
             collectives.Add(replicated ? Collective::ALL_REDUCE : Collective::REDUCE_SCATTER,
@@ -140,20 +140,23 @@ absl::StatusOr<std::vector<std::vector<LinkTimes>>> LinkTimesOf(const Request& r
   return times;
 }
 
+// Returns the mode of each unit where all are in one mode, as far as they can be.
+std::vector<Mode> ModesOfCorner(const std::vector<Unit>& units, Mode mode) {
+  std::vector<Mode> modes;
+  for (const Unit& unit : units) {
+    const Storage storage = CanBe(unit, mode.storage) ? mode.storage : Storage::kSharded;
+    modes.push_back({storage, mode.recompute && unit.block >= 0});
+  }
+  return modes;
+}
+
 // Lowers a corner. Its candidate is null if its Plan cannot be run.
 absl::StatusOr<Corner> LowerCorner(const std::vector<Unit>& units, Mode mode,
                                    const Settings& settings, int blocks, int64_t micro_batches,
                                    Candidates& candidates) {
-  std::vector<Mode> modes;
-  for (const Unit& unit : units) {
-    Mode of_unit = mode;
-    if (!CanBe(unit, mode.storage)) of_unit.storage = Storage::kSharded;
-    of_unit.recompute = mode.recompute && unit.block >= 0;
-    modes.push_back(of_unit);
-  }
   Corner corner = {.mode = mode};
   const absl::StatusOr<const Candidate*> lowered =
-      candidates.Lower(modes, settings, /*sections=*/true);
+      candidates.Lower(ModesOfCorner(units, mode), settings, /*sections=*/true);
   if (absl::IsInvalidArgument(lowered.status())) return corner;
   RETURN_IF_ERROR(lowered.status());
   corner.candidate = *lowered;
@@ -168,108 +171,136 @@ const Corner* Find(absl::Span<const Corner> corners, Storage storage, bool recom
   return nullptr;
 }
 
+// Returns what an alternative becomes by the change from one alternative to another.
+search::Alternative ChangedAs(search::Alternative changed, const search::Alternative& from,
+                              const search::Alternative& to) {
+  changed.forward_ps += to.forward_ps - from.forward_ps;
+  changed.backward_ps += to.backward_ps - from.backward_ps;
+  changed.held_bytes = std::max<int64_t>(0, changed.held_bytes + to.held_bytes - from.held_bytes);
+  changed.growth_bytes += to.growth_bytes - from.growth_bytes;
+  changed.surge_bytes =
+      std::max<int64_t>(0, changed.surge_bytes + to.surge_bytes - from.surge_bytes);
+  return changed;
+}
+
 // Makes alternatives from corners.
 class Maker {
  public:
-  Maker(const std::vector<Unit>& units, std::vector<Corner> corners, int64_t ranks,
-        int64_t micro_batches)
-      : units_(units), corners_(std::move(corners)), ranks_(ranks), micro_batches_(micro_batches) {}
+  Maker(const std::vector<Unit>& units, std::vector<Corner> corners, int64_t ranks)
+      : units_(units), corners_(std::move(corners)), ranks_(ranks) {}
 
   void Make(const std::vector<std::vector<LinkTimes>>& link, StepModel& made) const {
     for (size_t i = 0; i < units_.size(); ++i) {
-      std::vector<search::Alternative>& alternatives = made.problem.units.emplace_back();
-      std::vector<Mode>& modes = made.modes.emplace_back();
+      made.problem.units.emplace_back();
+      made.modes.emplace_back();
+      made.parts.emplace_back();
       for (const Corner& corner : corners_) {
         if (!CanBe(units_[i], corner.mode.storage)) continue;
         if (corner.mode.recompute && units_[i].block < 0) continue;
-        const LinkTimes& times = link[i][static_cast<size_t>(corner.mode.storage)];
-        alternatives.push_back(AlternativeOf(i, corner, times));
-        modes.push_back(corner.mode);
+        Add(i, corner, link[i][static_cast<size_t>(corner.mode.storage)], made);
       }
     }
     const Work& tail = corners_[0].work.back();
+    const int64_t kept = std::max<int64_t>(0, tail.kept_bytes);
     made.problem.units.push_back({{.forward_ps = Picoseconds(tail.forward_seconds),
                                    .backward_ps = Picoseconds(tail.backward_seconds),
-                                   .held_bytes = std::max<int64_t>(0, tail.kept_bytes),
-                                   .growth_bytes = -std::max<int64_t>(0, tail.kept_bytes)}});
+                                   .held_bytes = kept,
+                                   .growth_bytes = -kept}});
     made.modes.emplace_back(1);
-    SetSurges(made);
+    made.parts.push_back({{.kept = kept}});
+    for (const Corner& corner : corners_) SetSurges(corner, made);
+    for (size_t i = 0; i < units_.size(); ++i) AddRecomputed(i, made);
   }
 
  private:
-  // Returns the alternative without its surge.
-  search::Alternative AlternativeOf(size_t i, const Corner& corner, const LinkTimes& times) const {
+  // Whether the work of a block is that of this unit: a block whose parameters are in two units, as
+  // those of two dtypes are, computes with the first.
+  bool Computes(size_t i) const { return i == 0 || units_[i - 1].block != units_[i].block; }
+
+  // Adds an alternative without its surge.
+  void Add(size_t i, const Corner& corner, const LinkTimes& times, StepModel& made) const {
     const Unit& unit = units_[i];
-    // Parameters outside of blocks are two slots, but the second is a unit of its own. A block whose
-    // parameters are in two units computes with the first.
-    const bool first = i == 0 || units_[i - 1].block != unit.block;
-    const Work work = first ? corner.work[unit.block + 1] : Work();
-    // What is kept does not depend on the storage. Where parameters stay, kept activations cannot
-    // be told from them.
-    const Corner* const replicated = Find(corners_, Storage::kReplicated, corner.mode.recompute);
-    const int64_t kept =
-        first ? std::max<int64_t>(0, (replicated == nullptr ? corner : *replicated)
-                                         .work[unit.block + 1].kept_bytes)
-              : 0;
-    search::Alternative made;
-    made.forward_ps = Picoseconds(work.forward_seconds);
-    made.backward_ps = Picoseconds(work.backward_seconds);
     const Storage storage = corner.mode.storage;
-    int64_t gradients = unit.bytes;
-    made.held_bytes = unit.state_bytes + kept;
-    made.reduction_ps = Picoseconds(times.reduction);
-    if (storage == Storage::kReplicated) {
-      made.reduction_ps /= micro_batches_;  // reduced once, after the last micro-batch
-    } else {
-      gradients = (unit.bytes + ranks_ - 1) / ranks_;
-      made.held_bytes = (unit.state_bytes + ranks_ - 1) / ranks_ + kept;
-      made.forward_gather_ps = Picoseconds(times.gather);
-      // Parameters outside of blocks are used by the first and the last operators, and stay.
-      const bool once =
-          storage == Storage::kOnce || (storage == Storage::kSharded && unit.block < 0);
-      if (!once) made.backward_gather_ps = made.forward_gather_ps;
-      if (once) made.held_bytes += unit.bytes;
-      if (once) made.growth_bytes -= unit.block < 0 ? 0 : unit.bytes;
+    const size_t slot = unit.block + 1;
+    const Work work = Computes(i) ? corner.work[slot] : Work();
+    StepModel::Parts parts;
+    // Where parameters stay gathered, kept activations cannot be told from them.
+    const Corner* const plain =
+        Find(corners_, corner.mode.recompute ? Storage::kSharded : Storage::kReplicated,
+             corner.mode.recompute);
+    if (Computes(i)) {
+      parts.kept = std::max<int64_t>(0, (plain == nullptr ? corner : *plain).work[slot].kept_bytes);
     }
+    const bool replicated = storage == Storage::kReplicated;
+    // Parameters outside of blocks are used by the first and the last operators, and stay.
+    const bool once = storage == Storage::kOnce || (storage == Storage::kSharded && unit.block < 0);
+    const auto share = [&](int64_t bytes) {
+      return replicated ? bytes : (bytes + ranks_ - 1) / ranks_;
+    };
+    parts.gradients = share(unit.bytes);
+    const std::vector<int64_t> gathers = BytesOfGathers(unit, storage);
+    parts.fixed_surge =
+        replicated ? 0 : (once ? 1 : 2) * *std::max_element(gathers.begin(), gathers.end());
+    search::Alternative alternative;
+    alternative.forward_ps = Picoseconds(work.forward_seconds);
+    alternative.backward_ps = Picoseconds(work.backward_seconds);
+    alternative.held_bytes = share(unit.state_bytes) + parts.kept;
+    alternative.growth_bytes = -parts.kept;
+    // Full gradients are reduced once, after the last micro-batch.
+    alternative.reduction_ps = Picoseconds(times.reduction) / (replicated ? made.micro_batches : 1);
+    if (!replicated) alternative.forward_gather_ps = Picoseconds(times.gather);
+    if (!replicated && !once) alternative.backward_gather_ps = alternative.forward_gather_ps;
+    if (once) alternative.held_bytes += unit.bytes;
+    if (once && unit.block >= 0) alternative.growth_bytes -= unit.bytes;
     // Gradients that are added up are there from the first micro-batch on.
-    (micro_batches_ > 1 ? made.held_bytes : made.growth_bytes) += gradients;
-    made.growth_bytes -= kept;
-    return made;
+    (made.micro_batches > 1 ? alternative.held_bytes : alternative.growth_bytes) += parts.gradients;
+    made.problem.units[i].push_back(alternative);
+    made.modes[i].push_back(corner.mode);
+    made.parts[i].push_back(parts);
+  }
+
+  // Adds the alternatives in which a unit is recomputed that have no corner.
+  void AddRecomputed(size_t i, StepModel& made) const {
+    std::vector<search::Alternative>& alternatives = made.problem.units[i];
+    std::vector<Mode>& modes = made.modes[i];
+    const auto from = absl::c_find(modes, Mode{Storage::kSharded, false}) - modes.begin();
+    const auto to = absl::c_find(modes, Mode{Storage::kSharded, true}) - modes.begin();
+    const size_t known = modes.size();
+    if (to == static_cast<int64_t>(known)) return;
+    for (size_t k = 0; k < known; ++k) {
+      if (modes[k].recompute || modes[k].storage == Storage::kSharded) continue;
+      alternatives.push_back(ChangedAs(alternatives[k], alternatives[from], alternatives[to]));
+      StepModel::Parts parts = made.parts[i][k];
+      parts.kept = made.parts[i][to].kept;
+      made.parts[i].push_back(parts);
+      modes.push_back({modes[k].storage, true});
+    }
   }
 
   // Sets the surge of each alternative to what its corner needs beyond the rest.
-  void SetSurges(StepModel& made) const {
-    for (const Corner& corner : corners_) {
-      std::vector<Mode> modes;
-      for (size_t i = 0; i < units_.size(); ++i) {
-        Mode mode = corner.mode;
-        if (!CanBe(units_[i], mode.storage)) mode.storage = Storage::kSharded;
-        mode.recompute = mode.recompute && units_[i].block >= 0;
-        modes.push_back(mode);
+  void SetSurges(const Corner& corner, StepModel& made) const {
+    const std::vector<Mode> modes = ModesOfCorner(units_, corner.mode);
+    const std::vector<int> choices = made.ChoicesOf(modes);
+    int64_t in_use = 0;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      in_use += made.problem.units[i][choices[i]].held_bytes;
+    }
+    for (size_t i = choices.size(); i-- > 0;) {
+      search::Alternative& alternative = made.problem.units[i][choices[i]];
+      const bool tail = i == units_.size();
+      const bool of_corner =
+          tail ? &corner == &corners_[0] : modes[i].storage == corner.mode.storage && Computes(i);
+      if (of_corner) {
+        const Work& work = tail ? corner.work.back() : corner.work[units_[i].block + 1];
+        alternative.surge_bytes = std::max<int64_t>(0, work.backward_peak_bytes - in_use);
       }
-      const std::vector<int> choices = made.ChoicesOf(modes);
-      int64_t in_use = 0;
-      for (size_t i = 0; i < made.problem.units.size(); ++i) {
-        in_use += made.problem.units[i][choices[i]].held_bytes;
-      }
-      for (size_t i = made.problem.units.size(); i-- > 0;) {
-        search::Alternative& alternative = made.problem.units[i][choices[i]];
-        const bool tail = i == units_.size();
-        const bool first = !tail && (i == 0 || units_[i - 1].block != units_[i].block);
-        const size_t slot = tail ? corner.work.size() - 1 : units_[i].block + 1;
-        const bool exact = tail || (modes[i].storage == corner.mode.storage && first);
-        if (exact && (!tail || &corner == &corners_[0])) {
-          alternative.surge_bytes =
-              std::max<int64_t>(0, corner.work[slot].backward_peak_bytes - in_use);
-        }
-        in_use += alternative.growth_bytes;
-      }
+      in_use += alternative.growth_bytes;
     }
   }
 
   const std::vector<Unit>& units_;
   const std::vector<Corner> corners_;
-  const int64_t ranks_, micro_batches_;
+  const int64_t ranks_;
 };
 
 }  // namespace
@@ -290,33 +321,63 @@ std::vector<int> StepModel::ChoicesOf(const std::vector<Mode>& wanted) const {
   return choices;
 }
 
+search::Problem StepModel::ScaledTo(int64_t count) const {
+  search::Problem scaled = problem;
+  const auto scale = [&](int64_t of_one) { return of_one * micro_batches / count; };
+  for (size_t i = 0; i < scaled.units.size(); ++i) {
+    for (size_t k = 0; k < scaled.units[i].size(); ++k) {
+      search::Alternative& alternative = scaled.units[i][k];
+      const Parts& of = parts[i][k];
+      alternative.forward_ps = scale(alternative.forward_ps);
+      alternative.backward_ps = scale(alternative.backward_ps);
+      if (modes[i][k].storage == Storage::kReplicated) {
+        alternative.reduction_ps = scale(alternative.reduction_ps);
+      }
+      const int64_t freed = of.kept - scale(of.kept);
+      alternative.held_bytes -= freed;
+      alternative.growth_bytes += freed;
+      if (micro_batches == 1 && count > 1) {
+        alternative.held_bytes += of.gradients;
+        alternative.growth_bytes -= of.gradients;
+      }
+      const int64_t fixed = std::min(of.fixed_surge, alternative.surge_bytes);
+      alternative.surge_bytes = fixed + scale(alternative.surge_bytes - fixed);
+    }
+  }
+  return scaled;
+}
+
 absl::StatusOr<StepModel> MakeStepModel(const Request& request, const ModelInfo& model,
                                         const std::vector<Unit>& units, const Settings& settings,
-                                        bool recomputes, Host& host, Candidates& candidates) {
-  const int64_t micro_batches = std::max<int64_t>(
+                                        const Alternatives& kinds, Host& host,
+                                        Candidates& candidates) {
+  StepModel made;
+  made.settings = settings;
+  made.micro_batches = std::max<int64_t>(
       1, settings.micro_batches > 0 ? settings.micro_batches : request.micro_batches());
-  const int blocks = static_cast<int>(model.blocks.size());
-  std::vector<Corner> corners;
-  for (const bool recompute : {false, true}) {
-    if (recompute && !recomputes) continue;
-    for (const Storage storage : kStorages) {
-      if (!absl::c_any_of(units, [&](const Unit& unit) { return CanBe(unit, storage); })) continue;
-      ASSIGN_OR_RETURN(Corner corner, LowerCorner(units, {storage, recompute}, settings, blocks,
-                                                  micro_batches, candidates));
-      if (corner.candidate != nullptr) corners.push_back(std::move(corner));
-      if (host.cancelled() && !corners.empty()) break;
+  std::vector<Mode> modes;
+  for (const Storage storage : kStorages) {
+    if (storage == Storage::kSlices && !kinds.slices) continue;
+    if (absl::c_any_of(units, [&](const Unit& unit) { return CanBe(unit, storage); })) {
+      modes.push_back({storage, false});
     }
+  }
+  if (kinds.recomputed) modes.push_back({Storage::kSharded, true});
+  std::vector<Corner> corners;
+  for (const Mode mode : modes) {
+    ASSIGN_OR_RETURN(Corner corner,
+                     LowerCorner(units, mode, settings, static_cast<int>(model.blocks.size()),
+                                 made.micro_batches, candidates));
+    if (corner.candidate != nullptr) corners.push_back(std::move(corner));
   }
   // Units that cannot be in a mode are sharded there.
   if (Find(corners, Storage::kSharded, false) == nullptr) {
     ASSIGN_OR_RETURN(const StepCost cost,
-                     host.Lower(PlanOf(model, units, std::vector<Mode>(units.size()), settings)));
+                     host.Lower(PlanOf(model, units, ModesOfCorner(units, Mode()), settings)));
     return absl::InvalidArgumentError("no parameter of this model can be sharded");
   }
   ASSIGN_OR_RETURN(const auto link, LinkTimesOf(request, units, host));
-  StepModel made;
-  made.settings = settings;
-  Maker(units, std::move(corners), request.ranks(), micro_batches).Make(link, made);
+  Maker(units, std::move(corners), request.ranks()).Make(link, made);
   return made;
 }
 

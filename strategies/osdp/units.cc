@@ -12,8 +12,8 @@ namespace {
 
 constexpr char kAxis[] = "data";
 
-// Divides parameters, in the order in which they are used, before each one that is large: at least a
-// sixteenth of all.
+// Divides parameters, in the order in which they are used, before each one that is large: at least
+// a sixteenth of all.
 std::vector<Piece> PiecesOf(const std::vector<const ParameterInfo*>& parameters, int64_t bytes) {
   std::vector<Piece> pieces;
   for (const ParameterInfo* const parameter : parameters) {
@@ -106,8 +106,7 @@ std::vector<Unit> UnitsOf(const ModelInfo& model) {
 std::string NameOf(const Mode& mode) {
   constexpr const char* kNames[] = {"replicated", "sharded", "sharded, gathered once",
                                     "sharded by operator", "sharded by slice"};
-  return absl::StrCat(kNames[static_cast<int>(mode.storage)],
-                      mode.recompute ? ", recomputed" : "");
+  return absl::StrCat(kNames[static_cast<int>(mode.storage)], mode.recompute ? ", recomputed" : "");
 }
 
 bool CanBe(const Unit& unit, Storage storage) {

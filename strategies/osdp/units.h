@@ -58,7 +58,7 @@ inline constexpr int64_t kSlices = 4;
 
 // The decisions that are not a unit's.
 struct Settings {
-  int64_t micro_batches = 0;                        // 0: the run's
+  int64_t micro_batches = 0;  // 0: the run's
   PlanPart::Logits logits = PlanPart::LOGITS_UNSET;
   bool prefetches = true;  // a unit is gathered while the one before it is used
 
