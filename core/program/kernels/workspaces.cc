@@ -21,7 +21,7 @@ using WorkOnRanks = std::pair<KernelId, std::vector<std::pair<PartId, FlatId>>>;
 
 WorkOnRanks WorkOf(const Program& program, const Instruction& instruction) {
   WorkOnRanks work = {instruction.kernel, {}};
-  for (const std::vector<ProgramValueId>* operands : {&instruction.inputs, &instruction.outputs}) {
+  for (const Operands* operands : {&instruction.inputs, &instruction.outputs}) {
     for (const ProgramValueId id : *operands) {
       const ProgramValue& value = program.values[id];
       work.second.emplace_back(value.part, value.flat);
@@ -53,7 +53,7 @@ absl::Status PlanWorkspaces(KernelChooser& chooser, Program& program) {
     if (instruction.kind != InstructionKind::kKernel) continue;
     if (!MayDiffer(program, instruction)) continue;
     if (!seen.insert(WorkOf(program, instruction)).second) continue;
-    std::vector<ProgramValueId> operands = instruction.inputs;
+    Operands operands = instruction.inputs;
     operands.insert(operands.end(), instruction.outputs.begin(), instruction.outputs.end());
     PlannedKernel& planned = program.kernels[instruction.kernel];
     for (const MeshCoordinates& rank : RanksOfAllShapes(program, operands)) {

@@ -288,9 +288,9 @@ absl::string_view LoweredValues::StreamOf(ValueId id) const {
   return graph_.value(id).complete_gradient_of == kNone ? kActivationStream : kGradientStream;
 }
 
-absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::InputsOf(OpId id) {
+absl::StatusOr<Operands> LoweredValues::InputsOf(OpId id) {
   const Op& op = graph_.op(id);
-  std::vector<ProgramValueId> inputs;
+  Operands inputs;
   inputs.reserve(op.inputs.size());
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     ASSIGN_OR_RETURN(const ProgramValueId input,
