@@ -23,10 +23,6 @@ namespace {
 
 // With more ranges than this, orders that compare pairs are not tried.
 constexpr size_t kMaxRangesForPairs = 20000;
-// With more ranges than this, an assignment that exceeds the bound by less than 1/kWorthless is not
-// improved: the tries took up to a sixth of the time in which a candidate of a search is compiled.
-constexpr size_t kMaxRangesForExactness = 2000;
-constexpr int64_t kWorthless = 500;
 // The largest number of live ranges in all tries together, after the first try.
 constexpr size_t kMaxRangesTried = 3'000'000;
 
@@ -152,8 +148,8 @@ void ImproveFromBothEnds(absl::Span<const LiveRange> ranges, const std::array<Wa
 }
 
 // Replaces `best` by better assignments in orders by size, length and time. Every range is compared
-// with all earlier ones. Stops when it needs at most `good` bytes.
-void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t good, Assignment& best) {
+// with all earlier ones.
+void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t bound, Assignment& best) {
   const auto length = [&](int32_t id) { return Length(ranges[id]); };
   const std::function<bool(int32_t, int32_t)> orders[] = {
       [&](int32_t a, int32_t b) { return ranges[a].bytes > ranges[b].bytes; },
@@ -166,7 +162,7 @@ void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t good, Assignment
   };
   std::vector<int32_t> order(ranges.size());
   for (const auto& before : orders) {
-    if (best.bytes <= good) break;
+    if (best.bytes == bound) break;
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), before);
     Assignment assignment = AssignInOrder(ranges, order, Fit::kTightest, best.bytes);
@@ -256,15 +252,12 @@ Assignment AssignOffsets(absl::Span<const LiveRange> ranges) {
   const int64_t bound = LiveBytesBound(ranges);
   const Walk forward = MakeWalk(ranges, /*backward=*/false);
   Assignment best = PackAll(ranges, forward);
-  const bool exact = ranges.size() <= kMaxRangesForExactness;
-  const int64_t good = bound + (exact ? 0 : bound / kWorthless);
-  if (best.bytes <= good) return best;
+  if (best.bytes == bound) return best;
   const std::array<Walk, 2> walks = {forward, MakeWalk(ranges, /*backward=*/true)};
   if (Assignment assignment = PackAll(ranges, walks[1]); assignment.bytes < best.bytes) {
     best = std::move(assignment);
   }
-  if (best.bytes <= good) return best;
-  if (ranges.size() <= kMaxRangesForPairs) ImproveByPairs(ranges, good, best);
+  if (ranges.size() <= kMaxRangesForPairs) ImproveByPairs(ranges, bound, best);
   // With many ranges, the last few percent are not worth the time.
   const int64_t target = bound + (ranges.size() <= kMaxRangesForPairs ? bound / 100 : bound / 20);
   ImproveFromBothEnds(ranges, walks, target, best);

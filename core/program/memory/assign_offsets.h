@@ -25,8 +25,7 @@ struct Assignment {
 
 // Returns offsets at which ranges that overlap in time do not overlap in space. Tries several
 // orders and keeps the best; deterministic. Time is n log n. Up to 20,000 ranges, it also tries
-// orders that compare pairs of ranges. With more than 2,000 ranges it is content with an assignment
-// that is 0.2 % larger than the bound.
+// orders that compare pairs of ranges.
 Assignment AssignOffsets(absl::Span<const LiveRange> ranges);
 
 // Returns the largest sum of bytes that are live at once. It is a lower bound for every assignment.
