@@ -33,8 +33,14 @@ std::vector<Work> WorkOf(const Candidate& candidate, int blocks, int64_t micro_b
   bool forward_before = true;
   int64_t in_use = -1;  // at the end of the section before, in the first forward pass
   bool first_forward = true;
+  bool began = false;
   for (const LoweredPlans::Section& section : candidate.sections) {
-    if (section.phase() == GraphProto::UPDATE) continue;
+    // Constants of the backward pass may be made before the forward pass.
+    began = began || section.block() >= 0;
+    if (section.phase() == GraphProto::UPDATE ||
+        (!began && section.phase() == GraphProto::BACKWARD)) {
+      continue;
+    }
     const bool forward = section.phase() == GraphProto::FORWARD && !section.recomputed();
     if (forward != forward_before) {
       was_in_block = false;
@@ -186,8 +192,11 @@ search::Alternative ChangedAs(search::Alternative changed, const search::Alterna
 // Makes alternatives from corners.
 class Maker {
  public:
-  Maker(const std::vector<Unit>& units, std::vector<Corner> corners, int64_t ranks)
-      : units_(units), corners_(std::move(corners)), ranks_(ranks) {}
+  Maker(const std::vector<Unit>& units, std::vector<Corner> corners, int64_t ranks, bool casts)
+      : units_(units), corners_(std::move(corners)), ranks_(ranks), casts_(casts) {
+    for (const Unit& unit : units_) bytes_ += unit.bytes;
+    DivideCasts();
+  }
 
   void Make(const std::vector<std::vector<LinkTimes>>& link, StepModel& made) const {
     for (size_t i = 0; i < units_.size(); ++i) {
@@ -213,6 +222,23 @@ class Maker {
   }
 
  private:
+  // Parameters that are not split are cast before the first block is computed, all of them. Each
+  // unit gets its share of that time.
+  void DivideCasts() {
+    const Corner* const sharded = Find(corners_, Storage::kSharded, false);
+    if (!casts_ || sharded == nullptr) return;
+    for (Corner& corner : corners_) {
+      if (corner.mode.storage != Storage::kReplicated) continue;
+      double& root = corner.work[0].forward_seconds;
+      const double casts = std::max(0.0, root - sharded->work[0].forward_seconds);
+      root -= casts;
+      for (size_t i = 0; i < units_.size(); ++i) {
+        corner.work[units_[i].block + 1].forward_seconds +=
+            casts * static_cast<double>(units_[i].bytes) / static_cast<double>(bytes_);
+      }
+    }
+  }
+
   // Whether the work of a block is that of this unit: a block whose parameters are in two units, as
   // those of two dtypes are, computes with the first.
   bool Computes(size_t i) const { return i == 0 || units_[i - 1].block != units_[i].block; }
@@ -250,8 +276,12 @@ class Maker {
     alternative.reduction_ps = Picoseconds(times.reduction) / (replicated ? made.micro_batches : 1);
     if (!replicated) alternative.forward_gather_ps = Picoseconds(times.gather);
     if (!replicated && !once) alternative.backward_gather_ps = alternative.forward_gather_ps;
-    if (once) alternative.held_bytes += unit.bytes;
-    if (once && unit.block >= 0) alternative.growth_bytes -= unit.bytes;
+    // Parameters in the dtype in which they are used, from the forward to the backward pass.
+    if (once || (replicated && casts_)) {
+      const int64_t used = casts_ ? unit.bytes / 2 : unit.bytes;
+      alternative.held_bytes += used;
+      if (unit.block >= 0) alternative.growth_bytes -= used;
+    }
     // Gradients that are added up are there from the first micro-batch on.
     (made.micro_batches > 1 ? alternative.held_bytes : alternative.growth_bytes) += parts.gradients;
     made.problem.units[i].push_back(alternative);
@@ -288,8 +318,8 @@ class Maker {
     for (size_t i = choices.size(); i-- > 0;) {
       search::Alternative& alternative = made.problem.units[i][choices[i]];
       const bool tail = i == units_.size();
-      const bool of_corner =
-          tail ? &corner == &corners_[0] : modes[i].storage == corner.mode.storage && Computes(i);
+      const bool of_corner = tail ? corner.mode == Mode{Storage::kSharded, false}
+                                  : modes[i].storage == corner.mode.storage && Computes(i);
       if (of_corner) {
         const Work& work = tail ? corner.work.back() : corner.work[units_[i].block + 1];
         alternative.surge_bytes = std::max<int64_t>(0, work.backward_peak_bytes - in_use);
@@ -299,8 +329,10 @@ class Maker {
   }
 
   const std::vector<Unit>& units_;
-  const std::vector<Corner> corners_;
+  std::vector<Corner> corners_;
   const int64_t ranks_;
+  const bool casts_;  // parameters are used in 16 bits
+  int64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -377,7 +409,9 @@ absl::StatusOr<StepModel> MakeStepModel(const Request& request, const ModelInfo&
     return absl::InvalidArgumentError("no parameter of this model can be sharded");
   }
   ASSIGN_OR_RETURN(const auto link, LinkTimesOf(request, units, host));
-  Maker(units, std::move(corners), request.ranks()).Make(link, made);
+  const TypeProto::DType used = request.message().precision().parameters();
+  const bool casts = used == TypeProto::BF16 || used == TypeProto::F16;
+  Maker(units, std::move(corners), request.ranks(), casts).Make(link, made);
   return made;
 }
 
