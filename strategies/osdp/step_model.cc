@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -16,13 +17,17 @@ constexpr char kAxis[] = "data";
 constexpr Storage kStorages[] = {Storage::kReplicated, Storage::kSharded, Storage::kOnce,
                                  Storage::kPieces, Storage::kSlices};
 
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+
 int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 
 // The work of a unit, or of what lies behind the blocks, in a lowered step.
 struct Work {
-  double forward_seconds = 0, backward_seconds = 0;  // of one micro-batch
-  int64_t kept_bytes = 0;                            // from the forward pass for the backward pass
-  int64_t backward_peak_bytes = 0;                   // of the rank, while its backward pass runs
+  // Computation in one micro-batch, and the same with the waits between its operators.
+  double forward_seconds = 0, backward_seconds = 0;
+  double forward_span = 0, backward_span = 0;
+  int64_t kept_bytes = 0;           // from the forward pass for the backward pass
+  int64_t backward_peak_bytes = 0;  // of the rank, while its backward pass runs
 };
 
 // Reads the work of each slot, in the order of the forward pass: slot 0 is what comes before the
@@ -53,13 +58,16 @@ std::vector<Work> WorkOf(const Candidate& candidate, int blocks, int64_t micro_b
                         : was_in_block == forward ? work.size() - 1
                                                   : 0;
     Work& of_slot = work[slot];
+    const double span = (section.end_seconds() - section.begin_seconds()) / micro_batches;
     if (forward) {
       of_slot.forward_seconds += section.computation_seconds() / micro_batches;
+      of_slot.forward_span += span;
       if (first_forward && in_use >= 0) of_slot.kept_bytes += section.end_bytes() - in_use;
       in_use = section.end_bytes();
       continue;
     }
     of_slot.backward_seconds += section.computation_seconds() / micro_batches;
+    of_slot.backward_span += span;
     of_slot.backward_peak_bytes = std::max(of_slot.backward_peak_bytes, section.peak_bytes());
   }
   return work;
@@ -107,7 +115,8 @@ class Collectives {
   Prices seconds_;
 };
 
-// The times in which a unit's parameters are gathered, and its gradients reduced.
+// The times in which a unit's parameters are gathered before it can begin, and its gradients
+// reduced. A unit of several gathers needs the first one; the others run while it computes.
 struct LinkTimes {
   double gather = 0, reduction = 0;
 };
@@ -139,7 +148,7 @@ absl::StatusOr<std::vector<std::vector<LinkTimes>>> LinkTimesOf(const Request& r
   for (size_t i = 0; i < units.size(); ++i) {
     for (const auto& [gathers, reductions] : calls[i]) {
       LinkTimes& of_storage = times[i].emplace_back();
-      for (const int call : gathers) of_storage.gather += collectives[call];
+      if (!gathers.empty()) of_storage.gather = collectives[gathers.front()];
       for (const int call : reductions) of_storage.reduction += collectives[call];
     }
   }
@@ -217,7 +226,7 @@ class Maker {
                                    .growth_bytes = -kept}});
     made.modes.emplace_back(1);
     made.parts.push_back({{.kept = kept}});
-    for (const Corner& corner : corners_) SetSurges(corner, made);
+    SetSurges(made);
     for (size_t i = 0; i < units_.size(); ++i) AddRecomputed(i, made);
   }
 
@@ -268,8 +277,9 @@ class Maker {
     parts.fixed_surge =
         replicated ? 0 : (once ? 1 : 2) * *std::max_element(gathers.begin(), gathers.end());
     search::Alternative alternative;
-    alternative.forward_ps = Picoseconds(work.forward_seconds);
-    alternative.backward_ps = Picoseconds(work.backward_seconds);
+    const bool waits = gathers.size() > 1;  // for gathers of its own
+    alternative.forward_ps = Picoseconds(waits ? work.forward_span : work.forward_seconds);
+    alternative.backward_ps = Picoseconds(waits ? work.backward_span : work.backward_seconds);
     alternative.held_bytes = share(unit.state_bytes) + parts.kept;
     alternative.growth_bytes = -parts.kept;
     // Full gradients are reduced once, after the last micro-batch.
@@ -307,24 +317,27 @@ class Maker {
     }
   }
 
-  // Sets the surge of each alternative to what its corner needs beyond the rest.
-  void SetSurges(const Corner& corner, StepModel& made) const {
-    const std::vector<Mode> modes = ModesOfCorner(units_, corner.mode);
-    const std::vector<int> choices = made.ChoicesOf(modes);
-    int64_t in_use = 0;
-    for (size_t i = 0; i < choices.size(); ++i) {
-      in_use += made.problem.units[i][choices[i]].held_bytes;
+  // Sets the surge of each alternative to what it needs beyond the rest in a corner. A unit that is
+  // in the same mode in several corners has other neighbours there, whose last gradients may still
+  // be in memory: the least surge is its own.
+  void SetSurges(StepModel& made) const {
+    for (std::vector<search::Alternative>& alternatives : made.problem.units) {
+      for (search::Alternative& alternative : alternatives) alternative.surge_bytes = kUnknown;
     }
-    for (size_t i = choices.size(); i-- > 0;) {
-      search::Alternative& alternative = made.problem.units[i][choices[i]];
-      const bool tail = i == units_.size();
-      const bool of_corner = tail ? corner.mode == Mode{Storage::kSharded, false}
-                                  : modes[i].storage == corner.mode.storage && Computes(i);
-      if (of_corner) {
-        const Work& work = tail ? corner.work.back() : corner.work[units_[i].block + 1];
-        alternative.surge_bytes = std::max<int64_t>(0, work.backward_peak_bytes - in_use);
+    for (const Corner& corner : corners_) {
+      const std::vector<int> choices = made.ChoicesOf(ModesOfCorner(units_, corner.mode));
+      int64_t in_use = 0;
+      for (size_t i = 0; i < choices.size(); ++i) {
+        in_use += made.problem.units[i][choices[i]].held_bytes;
       }
-      in_use += alternative.growth_bytes;
+      for (size_t i = choices.size(); i-- > 0;) {
+        search::Alternative& alternative = made.problem.units[i][choices[i]];
+        const bool tail = i == units_.size();
+        const Work& work = tail ? corner.work.back() : corner.work[units_[i].block + 1];
+        const int64_t surge = tail || Computes(i) ? work.backward_peak_bytes - in_use : 0;
+        alternative.surge_bytes = std::min(alternative.surge_bytes, std::max<int64_t>(0, surge));
+        in_use += alternative.growth_bytes;
+      }
     }
   }
 
