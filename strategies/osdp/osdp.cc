@@ -59,7 +59,7 @@ class Planner {
   std::vector<int64_t> MicroBatchCounts() const;
   // Makes a model of the step with these settings, and proposes Plans by it.
   absl::Status Search(const Settings& settings, bool slices);
-  absl::Status Propose(StepModel& step);
+  absl::Status Propose(const StepModel& step, search::Problem& problem);
   // Returns the seconds of the step in so many micro-batches by a model that was made for others;
   // infinite if none fits.
   double Predict(const StepModel& step, int64_t count) const;
@@ -147,19 +147,21 @@ absl::Status Planner::Search(const Settings& settings, bool slices) {
   // Other settings may be possible, if the first ones are.
   if (absl::IsInvalidArgument(step.status()) && !models_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(step.status());
-  RETURN_IF_ERROR(Propose(*step));
+  RETURN_IF_ERROR(Propose(*step, step->problem));
+  if (candidates_.Fastest(limit()) == nullptr) {
+    RETURN_IF_ERROR(Propose(*step, step->with_least_surges));
+  }
   models_.push_back(*std::move(step));
   return absl::OkStatus();
 }
 
 // Corrects the model's limit by what lowering finds, until its Plan fits and leaves little.
-absl::Status Planner::Propose(StepModel& step) {
+absl::Status Planner::Propose(const StepModel& step, search::Problem& problem) {
   int64_t excess = 0;
   for (int i = 0; i < kProposals && !host_.cancelled(); ++i) {
-    step.problem.limit_bytes =
-        limit() == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit() - excess;
+    problem.limit_bytes = limit() == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit() - excess;
     const search::Solution solution =
-        search::Solve(step.problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
+        search::Solve(problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
     const std::vector<int>& choices = solution.found() ? solution.choices : solution.least_choices;
     if (choices.empty()) break;
     const absl::StatusOr<const Candidate*> lowered =
@@ -167,7 +169,7 @@ absl::Status Planner::Propose(StepModel& step) {
     if (absl::IsInvalidArgument(lowered.status())) break;
     RETURN_IF_ERROR(lowered.status());
     const int64_t peak = (*lowered)->cost.peak_bytes();
-    const int64_t found = peak - search::Evaluate(step.problem, choices).peak_bytes;
+    const int64_t found = peak - search::Evaluate(problem, choices).peak_bytes;
     if (limit() == 0 || found == excess) break;
     if (peak <= limit() && limit() - peak < limit() / 100) break;
     excess = found;

@@ -226,7 +226,8 @@ class Maker {
                                    .growth_bytes = -kept}});
     made.modes.emplace_back(1);
     made.parts.push_back({{.kept = kept}});
-    SetSurges(made);
+    made.with_least_surges = made.problem;
+    SetSurges(made.problem, made.with_least_surges, made);
     for (size_t i = 0; i < units_.size(); ++i) AddRecomputed(i, made);
   }
 
@@ -301,7 +302,6 @@ class Maker {
 
   // Adds the alternatives in which a unit is recomputed that have no corner.
   void AddRecomputed(size_t i, StepModel& made) const {
-    std::vector<search::Alternative>& alternatives = made.problem.units[i];
     std::vector<Mode>& modes = made.modes[i];
     const auto from = absl::c_find(modes, Mode{Storage::kSharded, false}) - modes.begin();
     const auto to = absl::c_find(modes, Mode{Storage::kSharded, true}) - modes.begin();
@@ -309,7 +309,10 @@ class Maker {
     if (to == static_cast<int64_t>(known)) return;
     for (size_t k = 0; k < known; ++k) {
       if (modes[k].recompute || modes[k].storage == Storage::kSharded) continue;
-      alternatives.push_back(ChangedAs(alternatives[k], alternatives[from], alternatives[to]));
+      for (search::Problem* const problem : {&made.problem, &made.with_least_surges}) {
+        std::vector<search::Alternative>& known_ones = problem->units[i];
+        known_ones.push_back(ChangedAs(known_ones[k], known_ones[from], known_ones[to]));
+      }
       StepModel::Parts parts = made.parts[i][k];
       parts.kept = made.parts[i][to].kept;
       made.parts[i].push_back(parts);
@@ -317,25 +320,31 @@ class Maker {
     }
   }
 
-  // Sets the surge of each alternative to what it needs beyond the rest in a corner. A unit that is
-  // in the same mode in several corners has other neighbours there, whose last gradients may still
-  // be in memory: the least surge is its own.
-  void SetSurges(StepModel& made) const {
-    for (std::vector<search::Alternative>& alternatives : made.problem.units) {
+  // Sets the surge of each alternative to what it needs beyond the rest in the corner of its mode.
+  // `with_least` gets the least surge in all corners that have the unit in that mode.
+  void SetSurges(search::Problem& problem, search::Problem& with_least,
+                 const StepModel& made) const {
+    for (std::vector<search::Alternative>& alternatives : with_least.units) {
       for (search::Alternative& alternative : alternatives) alternative.surge_bytes = kUnknown;
     }
     for (const Corner& corner : corners_) {
-      const std::vector<int> choices = made.ChoicesOf(ModesOfCorner(units_, corner.mode));
+      const std::vector<Mode> modes = ModesOfCorner(units_, corner.mode);
+      const std::vector<int> choices = made.ChoicesOf(modes);
       int64_t in_use = 0;
       for (size_t i = 0; i < choices.size(); ++i) {
-        in_use += made.problem.units[i][choices[i]].held_bytes;
+        in_use += problem.units[i][choices[i]].held_bytes;
       }
       for (size_t i = choices.size(); i-- > 0;) {
-        search::Alternative& alternative = made.problem.units[i][choices[i]];
+        search::Alternative& alternative = problem.units[i][choices[i]];
         const bool tail = i == units_.size();
         const Work& work = tail ? corner.work.back() : corner.work[units_[i].block + 1];
-        const int64_t surge = tail || Computes(i) ? work.backward_peak_bytes - in_use : 0;
-        alternative.surge_bytes = std::min(alternative.surge_bytes, std::max<int64_t>(0, surge));
+        const int64_t surge =
+            tail || Computes(i) ? std::max<int64_t>(0, work.backward_peak_bytes - in_use) : 0;
+        const bool own = tail ? corner.mode == Mode{Storage::kSharded, false}
+                              : modes[i].storage == corner.mode.storage;
+        if (own) alternative.surge_bytes = surge;
+        int64_t& least = with_least.units[i][choices[i]].surge_bytes;
+        least = std::min(least, surge);
         in_use += alternative.growth_bytes;
       }
     }

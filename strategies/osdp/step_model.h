@@ -24,6 +24,9 @@ struct StepModel {
   Settings settings;
   int64_t micro_batches = 1;
   search::Problem problem;
+  // The same with the least surges. A unit has a larger one if the gradients of the unit before it
+  // are still in memory, which depends on the mode of that one.
+  search::Problem with_least_surges;
   std::vector<std::vector<Mode>> modes;  // of each unit's alternatives
   std::vector<std::vector<Parts>> parts;
 
