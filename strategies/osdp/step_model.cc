@@ -115,8 +115,7 @@ class Collectives {
   Prices seconds_;
 };
 
-// The times in which a unit's parameters are gathered before it can begin, and its gradients
-// reduced. A unit of several gathers needs the first one; the others run while it computes.
+// The times in which a unit's parameters are gathered, and its gradients reduced.
 struct LinkTimes {
   double gather = 0, reduction = 0;
 };
@@ -148,7 +147,7 @@ absl::StatusOr<std::vector<std::vector<LinkTimes>>> LinkTimesOf(const Request& r
   for (size_t i = 0; i < units.size(); ++i) {
     for (const auto& [gathers, reductions] : calls[i]) {
       LinkTimes& of_storage = times[i].emplace_back();
-      if (!gathers.empty()) of_storage.gather = collectives[gathers.front()];
+      for (const int call : gathers) of_storage.gather += collectives[call];
       for (const int call : reductions) of_storage.reduction += collectives[call];
     }
   }
@@ -278,9 +277,16 @@ class Maker {
     parts.fixed_surge =
         replicated ? 0 : (once ? 1 : 2) * *std::max_element(gathers.begin(), gathers.end());
     search::Alternative alternative;
-    const bool waits = gathers.size() > 1;  // for gathers of its own
-    alternative.forward_ps = Picoseconds(waits ? work.forward_span : work.forward_seconds);
-    alternative.backward_ps = Picoseconds(waits ? work.backward_span : work.backward_seconds);
+    // A unit of several gathers also waits for them between its operators, even if the link has
+    // time for all.
+    const auto with_waits = [&](double seconds, double span, double link) {
+      return gathers.size() == 1 ? seconds
+                                 : seconds + std::max(0.0, span - std::max(seconds, link));
+    };
+    alternative.forward_ps =
+        Picoseconds(with_waits(work.forward_seconds, work.forward_span, times.gather));
+    alternative.backward_ps = Picoseconds(
+        with_waits(work.backward_seconds, work.backward_span, times.gather + times.reduction));
     alternative.held_bytes = share(unit.state_bytes) + parts.kept;
     alternative.growth_bytes = -parts.kept;
     // Full gradients are reduced once, after the last micro-batch.
