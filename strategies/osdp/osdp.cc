@@ -29,6 +29,7 @@ using osdp::Candidates;
 using osdp::Mode;
 using osdp::Settings;
 using osdp::StepModel;
+using osdp::Storage;
 using osdp::Unit;
 
 constexpr double kGap = 1e-3;         // of the search
@@ -59,7 +60,11 @@ class Planner {
   std::vector<int64_t> MicroBatchCounts() const;
   // Makes a model of the step with these settings, and proposes Plans by it.
   absl::Status Search(const Settings& settings, bool slices);
-  absl::Status Propose(const StepModel& step, search::Problem& problem);
+  // `excess` is by how much a Plan needs more memory than the model says, about.
+  absl::Status Propose(StepModel& step, int64_t excess);
+  // Lowers the Plans that need the least memory by the model, and proposes others by what they
+  // need.
+  absl::Status ProposeSmallest(StepModel& step);
   // Returns the seconds of the step in so many micro-batches by a model that was made for others;
   // infinite if none fits.
   double Predict(const StepModel& step, int64_t count) const;
@@ -147,21 +152,35 @@ absl::Status Planner::Search(const Settings& settings, bool slices) {
   // Other settings may be possible, if the first ones are.
   if (absl::IsInvalidArgument(step.status()) && !models_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(step.status());
-  RETURN_IF_ERROR(Propose(*step, step->problem));
-  if (candidates_.Fastest(limit()) == nullptr) {
-    RETURN_IF_ERROR(Propose(*step, step->with_least_surges));
-  }
+  RETURN_IF_ERROR(Propose(*step, 0));
+  if (candidates_.Fastest(limit()) == nullptr) RETURN_IF_ERROR(ProposeSmallest(*step));
   models_.push_back(*std::move(step));
   return absl::OkStatus();
 }
 
+absl::Status Planner::ProposeSmallest(StepModel& step) {
+  for (const Storage storage : {Storage::kPieces, Storage::kSlices}) {
+    const bool recompute = request_.MayDecide(PlanRequest::RECOMPUTE);
+    const std::vector<Mode> modes = osdp::ModesOfCorner(units_, {storage, recompute});
+    const std::vector<int> choices = step.ChoicesOf(modes);
+    if (step.ModesOf(choices) != modes) continue;  // not of this model's alternatives
+    const auto lowered = candidates_.Lower(modes, step.settings);
+    if (absl::IsInvalidArgument(lowered.status())) continue;
+    RETURN_IF_ERROR(lowered.status());
+    const int64_t peak = (*lowered)->cost.peak_bytes();
+    RETURN_IF_ERROR(Propose(step, peak - search::Evaluate(step.problem, choices).peak_bytes));
+    if (peak <= limit()) break;
+  }
+  return absl::OkStatus();
+}
+
 // Corrects the model's limit by what lowering finds, until its Plan fits and leaves little.
-absl::Status Planner::Propose(const StepModel& step, search::Problem& problem) {
-  int64_t excess = 0;
+absl::Status Planner::Propose(StepModel& step, int64_t excess) {
   for (int i = 0; i < kProposals && !host_.cancelled(); ++i) {
-    problem.limit_bytes = limit() == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit() - excess;
+    step.problem.limit_bytes =
+        limit() == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit() - excess;
     const search::Solution solution =
-        search::Solve(problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
+        search::Solve(step.problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
     const std::vector<int>& choices = solution.found() ? solution.choices : solution.least_choices;
     if (choices.empty()) break;
     const absl::StatusOr<const Candidate*> lowered =
@@ -169,7 +188,7 @@ absl::Status Planner::Propose(const StepModel& step, search::Problem& problem) {
     if (absl::IsInvalidArgument(lowered.status())) break;
     RETURN_IF_ERROR(lowered.status());
     const int64_t peak = (*lowered)->cost.peak_bytes();
-    const int64_t found = peak - search::Evaluate(problem, choices).peak_bytes;
+    const int64_t found = peak - search::Evaluate(step.problem, choices).peak_bytes;
     if (limit() == 0 || found == excess) break;
     if (peak <= limit() && limit() - peak < limit() / 100) break;
     excess = found;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -16,8 +15,6 @@ namespace {
 constexpr char kAxis[] = "data";
 constexpr Storage kStorages[] = {Storage::kReplicated, Storage::kSharded, Storage::kOnce,
                                  Storage::kPieces, Storage::kSlices};
-
-constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
 int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 
@@ -154,16 +151,6 @@ absl::StatusOr<std::vector<std::vector<LinkTimes>>> LinkTimesOf(const Request& r
   return times;
 }
 
-// Returns the mode of each unit where all are in one mode, as far as they can be.
-std::vector<Mode> ModesOfCorner(const std::vector<Unit>& units, Mode mode) {
-  std::vector<Mode> modes;
-  for (const Unit& unit : units) {
-    const Storage storage = CanBe(unit, mode.storage) ? mode.storage : Storage::kSharded;
-    modes.push_back({storage, mode.recompute && unit.block >= 0});
-  }
-  return modes;
-}
-
 // Lowers a corner. Its candidate is null if its Plan cannot be run.
 absl::StatusOr<Corner> LowerCorner(const std::vector<Unit>& units, Mode mode,
                                    const Settings& settings, int blocks, int64_t micro_batches,
@@ -225,8 +212,7 @@ class Maker {
                                    .growth_bytes = -kept}});
     made.modes.emplace_back(1);
     made.parts.push_back({{.kept = kept}});
-    made.with_least_surges = made.problem;
-    SetSurges(made.problem, made.with_least_surges, made);
+    SetSurges(made);
     for (size_t i = 0; i < units_.size(); ++i) AddRecomputed(i, made);
   }
 
@@ -308,6 +294,7 @@ class Maker {
 
   // Adds the alternatives in which a unit is recomputed that have no corner.
   void AddRecomputed(size_t i, StepModel& made) const {
+    std::vector<search::Alternative>& alternatives = made.problem.units[i];
     std::vector<Mode>& modes = made.modes[i];
     const auto from = absl::c_find(modes, Mode{Storage::kSharded, false}) - modes.begin();
     const auto to = absl::c_find(modes, Mode{Storage::kSharded, true}) - modes.begin();
@@ -315,10 +302,7 @@ class Maker {
     if (to == static_cast<int64_t>(known)) return;
     for (size_t k = 0; k < known; ++k) {
       if (modes[k].recompute || modes[k].storage == Storage::kSharded) continue;
-      for (search::Problem* const problem : {&made.problem, &made.with_least_surges}) {
-        std::vector<search::Alternative>& known_ones = problem->units[i];
-        known_ones.push_back(ChangedAs(known_ones[k], known_ones[from], known_ones[to]));
-      }
+      alternatives.push_back(ChangedAs(alternatives[k], alternatives[from], alternatives[to]));
       StepModel::Parts parts = made.parts[i][k];
       parts.kept = made.parts[i][to].kept;
       made.parts[i].push_back(parts);
@@ -326,31 +310,24 @@ class Maker {
     }
   }
 
-  // Sets the surge of each alternative to what it needs beyond the rest in the corner of its mode.
-  // `with_least` gets the least surge in all corners that have the unit in that mode.
-  void SetSurges(search::Problem& problem, search::Problem& with_least,
-                 const StepModel& made) const {
-    for (std::vector<search::Alternative>& alternatives : with_least.units) {
-      for (search::Alternative& alternative : alternatives) alternative.surge_bytes = kUnknown;
-    }
+  // Sets the surge of each alternative to what its corner needs beyond the rest.
+  void SetSurges(StepModel& made) const {
     for (const Corner& corner : corners_) {
       const std::vector<Mode> modes = ModesOfCorner(units_, corner.mode);
       const std::vector<int> choices = made.ChoicesOf(modes);
       int64_t in_use = 0;
       for (size_t i = 0; i < choices.size(); ++i) {
-        in_use += problem.units[i][choices[i]].held_bytes;
+        in_use += made.problem.units[i][choices[i]].held_bytes;
       }
       for (size_t i = choices.size(); i-- > 0;) {
-        search::Alternative& alternative = problem.units[i][choices[i]];
+        search::Alternative& alternative = made.problem.units[i][choices[i]];
         const bool tail = i == units_.size();
-        const Work& work = tail ? corner.work.back() : corner.work[units_[i].block + 1];
-        const int64_t surge =
-            tail || Computes(i) ? std::max<int64_t>(0, work.backward_peak_bytes - in_use) : 0;
         const bool own = tail ? corner.mode == Mode{Storage::kSharded, false}
-                              : modes[i].storage == corner.mode.storage;
-        if (own) alternative.surge_bytes = surge;
-        int64_t& least = with_least.units[i][choices[i]].surge_bytes;
-        least = std::min(least, surge);
+                              : modes[i].storage == corner.mode.storage && Computes(i);
+        if (own) {
+          const Work& work = tail ? corner.work.back() : corner.work[units_[i].block + 1];
+          alternative.surge_bytes = std::max<int64_t>(0, work.backward_peak_bytes - in_use);
+        }
         in_use += alternative.growth_bytes;
       }
     }
@@ -364,6 +341,15 @@ class Maker {
 };
 
 }  // namespace
+
+std::vector<Mode> ModesOfCorner(const std::vector<Unit>& units, Mode mode) {
+  std::vector<Mode> modes;
+  for (const Unit& unit : units) {
+    const Storage storage = CanBe(unit, mode.storage) ? mode.storage : Storage::kSharded;
+    modes.push_back({storage, mode.recompute && unit.block >= 0});
+  }
+  return modes;
+}
 
 std::vector<Mode> StepModel::ModesOf(const std::vector<int>& choices) const {
   std::vector<Mode> chosen;

@@ -24,9 +24,6 @@ struct StepModel {
   Settings settings;
   int64_t micro_batches = 1;
   search::Problem problem;
-  // The same with the least surges. A unit has a larger one if the gradients of the unit before it
-  // are still in memory, which depends on the mode of that one.
-  search::Problem with_least_surges;
   std::vector<std::vector<Mode>> modes;  // of each unit's alternatives
   std::vector<std::vector<Parts>> parts;
 
@@ -38,6 +35,10 @@ struct StepModel {
   // activations in proportion to the rows of one.
   search::Problem ScaledTo(int64_t count) const;
 };
+
+// Returns the mode of each unit where all are in one mode, as far as they can be: parameters
+// outside of blocks are not recomputed.
+std::vector<Mode> ModesOfCorner(const std::vector<Unit>& units, Mode mode);
 
 // The kinds of alternatives of a step model.
 struct Alternatives {
