@@ -34,9 +34,10 @@ using osdp::Unit;
 
 constexpr double kGap = 1e-3;         // of the search
 constexpr double kModelError = 5e-3;  // of the model of a step, for a change of one unit
-constexpr size_t kCounts = 2;         // of micro-batches that are tried beside the first
+constexpr int kCounts = 3;            // of micro-batches that are tried beside the first
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int kProposals = 12;        // of one search, at most
-constexpr int kOperators = 200'000;   // are lowered in all Plans together, about
+constexpr int kOperators = 60'000;    // are lowered in all Plans together, about
 constexpr double kWorthwhile = 0.01;  // a saved Plan holds if no other is faster by more than this
 
 // A search for the fastest Plan.
@@ -47,7 +48,8 @@ class Planner {
         model_(model),
         host_(host),
         units_(osdp::UnitsOf(model)),
-        candidates_(model, units_, host) {}
+        candidates_(model, units_, host),
+        limit_(request.memory_limit_bytes()) {}
 
   // Returns the fastest candidate that meets the limit; ResourceExhausted if there is none.
   absl::StatusOr<const Candidate*> Find();
@@ -55,7 +57,11 @@ class Planner {
   std::string Summary(const Candidate& best) const;
 
  private:
-  int64_t limit() const { return request_.memory_limit_bytes(); }
+  // Lowers Plans until some fit within the limit, and are fast.
+  absl::Status SearchWithin();
+  // Searches for smaller Plans than those that are known, until there are none, so that the limit
+  // that is named is one that is met, and no byte less is.
+  absl::Status FindSmallest();
   // The numbers of micro-batches that a Plan may have; 0: that of the run.
   std::vector<int64_t> MicroBatchCounts() const;
   // Makes a model of the step with these settings, and proposes Plans by it.
@@ -81,6 +87,7 @@ class Planner {
   Candidates candidates_;
   std::vector<StepModel> models_;  // by settings that were tried
   int operators_ = 0;
+  int64_t limit_ = 0;  // bytes of a rank; 0: none
 };
 
 std::vector<int64_t> Planner::MicroBatchCounts() const {
@@ -95,30 +102,27 @@ std::vector<int64_t> Planner::MicroBatchCounts() const {
 
 double Planner::Predict(const StepModel& step, int64_t count) const {
   search::Problem problem = step.ScaledTo(count);
-  if (limit() == 0) problem.limit_bytes = std::numeric_limits<int64_t>::max() / 4;
+  if (limit_ == 0) problem.limit_bytes = std::numeric_limits<int64_t>::max() / 4;
   const search::Solution solution = search::Solve(problem, {.gap = 10 * kGap});
-  if (!solution.found()) return std::numeric_limits<double>::infinity();
+  if (!solution.found()) return kInfinite;
   return 1e-12 * static_cast<double>(solution.outcome.step_ps) * static_cast<double>(count);
 }
 
 absl::Status Planner::TryMicroBatches(bool slices) {
-  const std::vector<int64_t> counts = MicroBatchCounts();
-  const StepModel first = models_.back();
-  std::vector<std::pair<double, int64_t>> predicted;
-  for (const int64_t count : counts) {
-    if (count > 1 && !host_.cancelled()) predicted.emplace_back(Predict(first, count), count);
-  }
-  // Of those that do not fit by this model, the most micro-batches need the least memory.
-  std::sort(predicted.begin(), predicted.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first, -a.second) < std::pair(b.first, -b.second);
-  });
-  if (predicted.size() > kCounts) predicted.resize(kCounts);
-  for (const auto& [seconds, count] : predicted) {
-    const Candidate* const best = candidates_.Fastest(limit());
+  std::vector<int64_t> untried = MicroBatchCounts();
+  untried.erase(untried.begin());
+  for (int i = 0; i < kCounts && !untried.empty() && !host_.cancelled(); ++i) {
+    // Of those that do not fit by the last model, the most micro-batches need the least memory.
+    std::pair<double, int64_t> next = {kInfinite, 0};
+    for (const int64_t count : untried) {
+      next = std::min(next, {Predict(models_.back(), count), -count});
+    }
+    const auto [seconds, negated] = next;
+    const Candidate* const best = candidates_.Fastest(limit_);
     if (best != nullptr && seconds >= best->cost.step_seconds()) break;
-    if (host_.cancelled()) break;
-    RETURN_IF_ERROR(Search({.micro_batches = count}, slices));
-    Report(0.7);
+    RETURN_IF_ERROR(Search({.micro_batches = -negated}, slices));
+    Report(0.4 + 0.1 * (i + 1));
+    untried.erase(std::find(untried.begin(), untried.end(), -negated));
   }
   return absl::OkStatus();
 }
@@ -128,20 +132,38 @@ absl::StatusOr<const Candidate*> Planner::Find() {
   for (const GraphProto& graph : graphs.graphs()) {
     if (graph.name() == model_.graph) operators_ = graph.ops_size();
   }
+  RETURN_IF_ERROR(SearchWithin());
+  if (candidates_.Fastest(limit_) == nullptr) RETURN_IF_ERROR(FindSmallest());
+  RETURN_IF_ERROR(Improve());
+  if (const Candidate* const best = candidates_.Fastest(limit_); best != nullptr) return best;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no choice of what is sharded, sliced and recomputed fits into ", limit_,
+      " bytes; the smallest limit that was found is ", candidates_.Smallest()->cost.peak_bytes()));
+}
+
+absl::Status Planner::FindSmallest() {
+  const int64_t requested = limit_;
+  absl::Status status;
+  for (bool smaller = true; smaller && status.ok() && !host_.cancelled();) {
+    limit_ = candidates_.Smallest()->cost.peak_bytes() - 1;
+    status = SearchWithin();
+    smaller = candidates_.Fastest(limit_) != nullptr;
+  }
+  limit_ = requested;
+  return status;
+}
+
+absl::Status Planner::SearchWithin() {
   const int64_t first = MicroBatchCounts().front();
   // Slices only save memory, so they are tried if nothing else fits; and then without gathers
   // ahead.
   for (const auto& [slices, prefetches] : {std::pair(false, true), {true, true}, {true, false}}) {
-    if (candidates_.Fastest(limit()) != nullptr || host_.cancelled()) break;
+    if (candidates_.Fastest(limit_) != nullptr || host_.cancelled()) break;
     RETURN_IF_ERROR(Search({.micro_batches = first, .prefetches = prefetches}, slices));
     Report(0.4);
     if (prefetches) RETURN_IF_ERROR(TryMicroBatches(slices));
   }
-  RETURN_IF_ERROR(Improve());
-  if (const Candidate* const best = candidates_.Fastest(limit()); best != nullptr) return best;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "no choice of what is sharded, sliced and recomputed fits into ", limit(),
-      " bytes; the smallest limit that was found is ", candidates_.Smallest()->cost.peak_bytes()));
+  return absl::OkStatus();
 }
 
 absl::Status Planner::Search(const Settings& settings, bool slices) {
@@ -153,7 +175,7 @@ absl::Status Planner::Search(const Settings& settings, bool slices) {
   if (absl::IsInvalidArgument(step.status()) && !models_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(step.status());
   RETURN_IF_ERROR(Propose(*step, 0));
-  if (candidates_.Fastest(limit()) == nullptr) RETURN_IF_ERROR(ProposeSmallest(*step));
+  if (candidates_.Fastest(limit_) == nullptr) RETURN_IF_ERROR(ProposeSmallest(*step));
   models_.push_back(*std::move(step));
   return absl::OkStatus();
 }
@@ -169,7 +191,7 @@ absl::Status Planner::ProposeSmallest(StepModel& step) {
     RETURN_IF_ERROR(lowered.status());
     const int64_t peak = (*lowered)->cost.peak_bytes();
     RETURN_IF_ERROR(Propose(step, peak - search::Evaluate(step.problem, choices).peak_bytes));
-    if (peak <= limit()) break;
+    if (peak <= limit_) break;
   }
   return absl::OkStatus();
 }
@@ -178,7 +200,7 @@ absl::Status Planner::ProposeSmallest(StepModel& step) {
 absl::Status Planner::Propose(StepModel& step, int64_t excess) {
   for (int i = 0; i < kProposals && !host_.cancelled(); ++i) {
     step.problem.limit_bytes =
-        limit() == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit() - excess;
+        limit_ == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit_ - excess;
     const search::Solution solution =
         search::Solve(step.problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
     const std::vector<int>& choices = solution.found() ? solution.choices : solution.least_choices;
@@ -189,8 +211,8 @@ absl::Status Planner::Propose(StepModel& step, int64_t excess) {
     RETURN_IF_ERROR(lowered.status());
     const int64_t peak = (*lowered)->cost.peak_bytes();
     const int64_t found = peak - search::Evaluate(step.problem, choices).peak_bytes;
-    if (limit() == 0 || found == excess) break;
-    if (peak <= limit() && limit() - peak < limit() / 100) break;
+    if (limit_ == 0 || found == excess) break;
+    if (peak <= limit_ && limit_ - peak < limit_ / 100) break;
     excess = found;
   }
   return absl::OkStatus();
@@ -201,7 +223,7 @@ absl::Status Planner::Propose(StepModel& step, int64_t excess) {
 absl::Status Planner::Improve() {
   // Lowering takes time in proportion to the operators.
   const int most = candidates_.size() + std::clamp(kOperators / std::max(1, operators_), 6, 200);
-  const Candidate* best = candidates_.Fastest(limit());
+  const Candidate* best = candidates_.Fastest(limit_);
   for (bool changed = best != nullptr; changed;) {
     const auto of_settings = [&](const StepModel& step) { return step.settings == best->settings; };
     const auto step = std::find_if(models_.rbegin(), models_.rend(), of_settings);
@@ -214,7 +236,7 @@ absl::Status Planner::Improve() {
       for (int k = 0; k < static_cast<int>(step->modes[i].size()); ++k) {
         choices[i] = k;
         const search::Outcome outcome = search::Evaluate(step->problem, choices);
-        const bool may_fit = limit() == 0 || outcome.peak_bytes <= step->problem.limit_bytes * 1.02;
+        const bool may_fit = limit_ == 0 || outcome.peak_bytes <= step->problem.limit_bytes * 1.02;
         if (k != chosen && may_fit && outcome.step_ps <= now_ps * (1 + kModelError)) {
           changes.emplace_back(outcome.step_ps, choices);
         }
@@ -227,7 +249,7 @@ absl::Status Planner::Improve() {
       const auto lowered = candidates_.Lower(step->ModesOf(changed_choices), best->settings);
       if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
     }
-    const Candidate* const now = candidates_.Fastest(limit());
+    const Candidate* const now = candidates_.Fastest(limit_);
     changed = now != best;
     best = now;
   }
@@ -238,7 +260,7 @@ void Planner::Report(double fraction) const {
   Progress progress;
   progress.set_fraction(fraction);
   progress.set_message(absl::StrCat(candidates_.size(), " Plans are lowered"));
-  if (const Candidate* const best = candidates_.Fastest(limit()); best != nullptr) {
+  if (const Candidate* const best = candidates_.Fastest(limit_); best != nullptr) {
     *progress.mutable_best() = best->plan;
   }
   host_.Report(progress);
