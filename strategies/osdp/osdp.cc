@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,9 +33,8 @@ using osdp::StepModel;
 using osdp::Storage;
 using osdp::Unit;
 
-constexpr double kGap = 1e-3;         // of the search
-constexpr double kModelError = 5e-3;  // of the model of a step, for a change of one unit
-constexpr int kCounts = 3;            // of micro-batches that are tried beside the first
+constexpr double kGap = 1e-3;  // of the search
+constexpr int kCounts = 3;     // of micro-batches that are tried beside the first
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int kProposals = 12;        // of one search, at most
 constexpr int kOperators = 60'000;    // are lowered in all Plans together, about
@@ -219,7 +219,7 @@ absl::Status Planner::Propose(StepModel& step, int64_t excess) {
 }
 
 // Lowers what differs from the fastest Plan in one unit, as long as that is faster: first what the
-// model says is fastest, and only what it says is hardly slower.
+// model says is fastest; what exceeds the limit by the model comes last.
 absl::Status Planner::Improve() {
   // Lowering takes time in proportion to the operators.
   const int most = candidates_.size() + std::clamp(kOperators / std::max(1, operators_), 6, 200);
@@ -229,22 +229,19 @@ absl::Status Planner::Improve() {
     const auto step = std::find_if(models_.rbegin(), models_.rend(), of_settings);
     if (step == models_.rend()) break;
     std::vector<int> choices = step->ChoicesOf(best->modes);
-    const int64_t now_ps = search::Evaluate(step->problem, choices).step_ps;
-    std::vector<std::pair<int64_t, std::vector<int>>> changes;
+    std::vector<std::tuple<bool, int64_t, std::vector<int>>> changes;
     for (size_t i = 0; i < best->modes.size(); ++i) {
       const int chosen = choices[i];
       for (int k = 0; k < static_cast<int>(step->modes[i].size()); ++k) {
         choices[i] = k;
         const search::Outcome outcome = search::Evaluate(step->problem, choices);
-        const bool may_fit = limit_ == 0 || outcome.peak_bytes <= step->problem.limit_bytes * 1.02;
-        if (k != chosen && may_fit && outcome.step_ps <= now_ps * (1 + kModelError)) {
-          changes.emplace_back(outcome.step_ps, choices);
-        }
+        const bool exceeds = limit_ > 0 && outcome.peak_bytes > step->problem.limit_bytes;
+        if (k != chosen) changes.emplace_back(exceeds, outcome.step_ps, choices);
       }
       choices[i] = chosen;
     }
     std::sort(changes.begin(), changes.end());
-    for (const auto& [time, changed_choices] : changes) {
+    for (const auto& [exceeds, time, changed_choices] : changes) {
       if (candidates_.size() >= most || host_.cancelled()) return absl::OkStatus();
       const auto lowered = candidates_.Lower(step->ModesOf(changed_choices), best->settings);
       if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
