@@ -76,6 +76,10 @@ class Planner {
   double Predict(const StepModel& step, int64_t count) const;
   // Searches with other numbers of micro-batches, if one of them promises to be faster.
   absl::Status TryMicroBatches(bool slices);
+  // Whether a choice exceeds the limit by the model, its time, and the choice.
+  using Change = std::tuple<bool, int64_t, std::vector<int>>;
+  // Returns the choices that differ in one unit, or in two, in ascending order.
+  std::vector<Change> ChangesOf(const StepModel& step, std::vector<int> choices, bool of_two) const;
   absl::Status Improve();
   // Reports how far the search is, and the best Plan so far.
   void Report(double fraction) const;
@@ -218,36 +222,54 @@ absl::Status Planner::Propose(StepModel& step, int64_t excess) {
   return absl::OkStatus();
 }
 
-// Lowers what differs from the fastest Plan in one unit, as long as that is faster: first what the
-// model says is fastest; what exceeds the limit by the model comes last.
+std::vector<Planner::Change> Planner::ChangesOf(const StepModel& step, std::vector<int> choices,
+                                                bool of_two) const {
+  std::vector<Change> changes;
+  const auto add = [&] {
+    const search::Outcome outcome = search::Evaluate(step.problem, choices);
+    const bool exceeds = limit_ > 0 && outcome.peak_bytes > step.problem.limit_bytes;
+    changes.emplace_back(exceeds, outcome.step_ps, choices);
+  };
+  const int units = static_cast<int>(step.modes.size()) - 1;
+  // Calls `then` with each other choice of a unit.
+  const auto for_each_other = [&](int unit, const auto& then) {
+    const int chosen = choices[unit];
+    for (int k = 0; k < static_cast<int>(step.modes[unit].size()); ++k) {
+      choices[unit] = k;
+      if (k != chosen) then();
+    }
+    choices[unit] = chosen;
+  };
+  for (int i = 0; i < units; ++i) {
+    for_each_other(i, [&] {
+      if (!of_two) return add();
+      for (int j = i + 1; j < units; ++j) for_each_other(j, add);
+    });
+  }
+  std::sort(changes.begin(), changes.end());
+  return changes;
+}
+
+// Lowers what differs from the fastest Plan in one unit, or else in two, as long as that is faster:
+// first what the model says is fastest; what exceeds the limit by the model comes last.
 absl::Status Planner::Improve() {
   // Lowering takes time in proportion to the operators.
   const int most = candidates_.size() + std::clamp(kOperators / std::max(1, operators_), 6, 200);
   const Candidate* best = candidates_.Fastest(limit_);
-  for (bool changed = best != nullptr; changed;) {
+  for (bool of_two = false; best != nullptr;) {
     const auto of_settings = [&](const StepModel& step) { return step.settings == best->settings; };
     const auto step = std::find_if(models_.rbegin(), models_.rend(), of_settings);
     if (step == models_.rend()) break;
-    std::vector<int> choices = step->ChoicesOf(best->modes);
-    std::vector<std::tuple<bool, int64_t, std::vector<int>>> changes;
-    for (size_t i = 0; i < best->modes.size(); ++i) {
-      const int chosen = choices[i];
-      for (int k = 0; k < static_cast<int>(step->modes[i].size()); ++k) {
-        choices[i] = k;
-        const search::Outcome outcome = search::Evaluate(step->problem, choices);
-        const bool exceeds = limit_ > 0 && outcome.peak_bytes > step->problem.limit_bytes;
-        if (k != chosen) changes.emplace_back(exceeds, outcome.step_ps, choices);
-      }
-      choices[i] = chosen;
-    }
-    std::sort(changes.begin(), changes.end());
-    for (const auto& [exceeds, time, changed_choices] : changes) {
+    for (const auto& [exceeds, time, choices] :
+         ChangesOf(*step, step->ChoicesOf(best->modes), of_two)) {
       if (candidates_.size() >= most || host_.cancelled()) return absl::OkStatus();
-      const auto lowered = candidates_.Lower(step->ModesOf(changed_choices), best->settings);
+      const auto lowered = candidates_.Lower(step->ModesOf(choices), best->settings);
       if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
+      if (of_two && candidates_.Fastest(limit_) != best) break;
     }
     const Candidate* const now = candidates_.Fastest(limit_);
-    changed = now != best;
+    if (now == best && of_two) break;
+    of_two = now == best;
     best = now;
   }
   return absl::OkStatus();
