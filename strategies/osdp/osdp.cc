@@ -37,7 +37,7 @@ constexpr double kGap = 1e-3;  // of the search
 constexpr int kCounts = 3;     // of micro-batches that are tried beside the first
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int kProposals = 12;        // of one search, at most
-constexpr int kOperators = 60'000;    // are lowered in all Plans together, about
+constexpr double kLowerings = 3e8;    // to improve a Plan of a model of one operator; see Improve
 constexpr double kWorthwhile = 0.01;  // a saved Plan holds if no other is faster by more than this
 
 // A search for the fastest Plan.
@@ -253,8 +253,10 @@ std::vector<Planner::Change> Planner::ChangesOf(const StepModel& step, std::vect
 // Lowers what differs from the fastest Plan in one unit, or else in two, as long as that is faster:
 // first what the model says is fastest; what exceeds the limit by the model comes last.
 absl::Status Planner::Improve() {
-  // Lowering takes time in proportion to the operators.
-  const int most = candidates_.size() + std::clamp(kOperators / std::max(1, operators_), 6, 200);
+  // A large model takes longer to lower, and its model of a step is closer.
+  const double operators = std::max(1, operators_);
+  const int most = candidates_.size() +
+                   static_cast<int>(std::clamp(kLowerings / operators / operators, 6., 200.));
   const Candidate* best = candidates_.Fastest(limit_);
   for (bool of_two = false; best != nullptr;) {
     const auto of_settings = [&](const StepModel& step) { return step.settings == best->settings; };
