@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/program/collective_waits.h"
 #include "core/status/check.h"
 
@@ -85,8 +86,9 @@ class Simulation {
   }
 
   // Returns what must have ended before an instruction begins, besides those before it in its lane.
-  const std::vector<InstructionId>& WaitsOf(InstructionId i) const {
-    return order_ == IssueOrder::kThread ? waits_.before[i] : program_.instructions[i].waits;
+  absl::Span<const InstructionId> WaitsOf(InstructionId i) const {
+    if (order_ == IssueOrder::kThread) return waits_.before[i];
+    return program_.instructions[i].waits;
   }
 
   // Returns whether anything was started.
@@ -104,7 +106,7 @@ class Simulation {
   bool IsReady(const Lane& lane) const {
     if (lane.computing.id != kNone) return false;
     if (lane.waits_for != kNone && !ended_[lane.waits_for]) return false;
-    const std::vector<InstructionId>& waits = WaitsOf(lane.instructions[lane.next]);
+    const absl::Span<const InstructionId> waits = WaitsOf(lane.instructions[lane.next]);
     return std::all_of(waits.begin(), waits.end(), [this](InstructionId id) { return ended_[id]; });
   }
 

@@ -19,31 +19,34 @@ namespace tessera {
 
 namespace {
 
-absl::Status CheckPasses(const PlanPart& part) {
+// Returns what is wrong with the passes of a part; "" if nothing is.
+std::string FaultOfPasses(const PlanPart& part) {
   for (const std::string& name : part.passes()) {
-    const auto error = [&](absl::string_view fault) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the Plan's part for graph ", Quote(part.graph()), " lists pass ", Quote(name), fault));
-    };
+    const std::string listed = absl::StrCat(" lists pass ", Quote(name));
     const bool of_stage = absl::c_any_of(
         StagePassesWithHelp(), [&](const StagePassHelp& pass) { return pass.name == name; });
     if (of_stage) {
-      return error(absl::StrCat(", which the stage lists: stages { pass { ", name, " {} } }"));
+      return absl::StrCat(listed, ", which the stage lists: stages { pass { ", name, " {} } }");
     }
     if (name == kNoPass) {
-      if (part.passes_size() > 1) return error(" beside others; it stands alone");
+      if (part.passes_size() > 1) return listed + " beside others; it stands alone";
     } else if (!absl::c_linear_search(kPassNames, name)) {
-      return error(absl::StrCat("; there are ", absl::StrJoin(kPassNames, ", "), " and ", kNoPass));
+      return absl::StrCat(listed, "; there are ", absl::StrJoin(kPassNames, ", "), " and ",
+                          kNoPass);
     }
   }
-  return absl::OkStatus();
+  return "";
 }
 
-absl::Status CheckLogits(const PlanPart& part) {
-  if (PlanPart::Logits_IsValid(part.logits())) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph ", Quote(part.graph()),
-                                                 " has logits: ", part.logits(),
-                                                 ", which is neither RECOMPUTED nor KEPT"));
+// Returns what is wrong with the settings of a part; "" if nothing is.
+std::string FaultOfPart(const PlanPart& part) {
+  if (part.micro_batches() < 0) {
+    return absl::StrCat(" has micro_batches: ", part.micro_batches(), "; it must be at least 1");
+  }
+  if (!PlanPart::Logits_IsValid(part.logits())) {
+    return absl::StrCat(" has logits: ", part.logits(), ", which is neither RECOMPUTED nor KEPT");
+  }
+  return FaultOfPasses(part);
 }
 
 // Checks that there is a mesh if there are layouts, or passes for communication.
@@ -94,26 +97,28 @@ absl::Status CheckPlanForm(const Plan& plan) {
         return absl::InvalidArgumentError(
             absl::StrCat("the Plan has two parts for graph ", Quote(part.graph())));
       }
-      if (part.micro_batches() < 0) {
+      if (const std::string fault = FaultOfPart(part); !fault.empty()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the Plan's part for graph ", Quote(part.graph()),
-                         " has micro_batches: ", part.micro_batches(), "; it must be at least 1"));
+            absl::StrCat("the Plan's part for graph ", Quote(part.graph()), fault));
       }
-      RETURN_IF_ERROR(CheckLogits(part));
-      RETURN_IF_ERROR(CheckPasses(part));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
+  return CheckPlanPart(Fingerprints({&graph, 1}), 0, part);
+}
+
+absl::Status CheckPlanPart(const Fingerprints& graphs, size_t number, const PlanPart& part) {
+  const Graph& graph = graphs.graphs()[number];
   if (!part.graph().empty() && part.graph() != graph.name()) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph ",
                                                    Quote(part.graph()), " is not for graph '",
                                                    graph.name(), "'"));
   }
   if (!part.fingerprint().empty()) {
-    const std::string fingerprint = graph.Fingerprint();
+    const std::string& fingerprint = graphs.Of(number);
     if (part.fingerprint() != fingerprint) {
       return absl::InvalidArgumentError(
           absl::StrCat("the Plan was made for another graph '", graph.name(),

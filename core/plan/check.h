@@ -2,7 +2,10 @@
 #ifndef TESSERA_CORE_PLAN_CHECK_H_
 #define TESSERA_CORE_PLAN_CHECK_H_
 
+#include <cstddef>
+
 #include "absl/status/status.h"
+#include "core/graph/fingerprints.h"
 #include "core/graph/graph.h"
 #include "core/proto/plan.pb.h"
 
@@ -23,6 +26,8 @@ absl::Status CheckPlanForm(const Plan& plan);
 // negative number of micro-batches, or keeps logits though no backward pass reads any. Fields that
 // the part leaves open (no fingerprint, 0 micro_batches) are accepted.
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part);
+// The same for a Graph by its position.
+absl::Status CheckPlanPart(const Fingerprints& graphs, size_t number, const PlanPart& part);
 
 }  // namespace tessera
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
@@ -13,12 +14,13 @@
 #include "core/plan/rewrite/precision.h"
 #include "core/plan/rewrite/slices.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
 
 // Lists the stored layout of every state and input, sorted by path.
-void ListStores(const LayoutDecisions& decisions, const std::vector<GraphLayouts>& layouts,
+void ListStores(const LayoutDecisions& decisions, absl::Span<const GraphLayouts> layouts,
                 const Mesh& mesh, Stage& stage) {
   std::vector<std::pair<std::string, std::string>> stores;
   for (const auto& [path, stored] : decisions.stored) {
@@ -110,32 +112,49 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
   return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
 }
 
-absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, std::vector<Graph> graphs, int ranks) {
+absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks,
+                                     std::shared_ptr<const DecisionSubjects> recorded) {
   RETURN_IF_ERROR(CheckPlanForm(plan));
-  const Stage open = plan.stages_size() > 0 ? plan.stages(0) : Stage();
-  CompletedRun run;
+  const Stage& open = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
+  DecidedRun run;
   ASSIGN_OR_RETURN(run.mesh, MeshOfPlan(plan, ranks));
   ASSIGN_OR_RETURN(run.slices, FindSlices(open, graphs));
+  run.graphs = graphs;
   if (!run.slices.parameters.empty()) {
-    ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, run.slices));
+    ASSIGN_OR_RETURN(run.rewritten, SliceGraphs(run.graphs, run.slices));
+    run.graphs = run.rewritten;
   }
   ASSIGN_OR_RETURN(const Precision precision, ReadPrecision(open));
-  for (Graph& graph : graphs) {
-    if (!precision.lowers()) break;
-    ASSIGN_OR_RETURN(graph, RewritePrecision(graph, precision));
+  if (precision.lowers()) {
+    std::vector<Graph> lowered;
+    for (const Graph& graph : run.graphs) {
+      ASSIGN_OR_RETURN(Graph in_precision, RewritePrecision(graph, precision));
+      lowered.push_back(std::move(in_precision));
+    }
+    run.rewritten = std::move(lowered);
+    run.graphs = run.rewritten;
   }
-  run.graphs = std::move(graphs);
-  ASSIGN_OR_RETURN(run.decisions, FindDecisions(open, run.graphs, run.mesh));
-  for (size_t i = 0; i < run.graphs.size(); ++i) {
-    ASSIGN_OR_RETURN(GraphLayouts layouts,
-                     LayOutGraph(run.graphs[i], static_cast<int>(i), run.mesh, run.decisions));
-    run.layouts.push_back(std::move(layouts));
-  }
+  if (!run.rewritten.empty()) recorded = nullptr;
+  ASSIGN_OR_RETURN(run.decisions, FindDecisions(open, run.graphs, run.mesh, std::move(recorded)));
   return run;
 }
 
-absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> graphs,
-                                   const CompletedRun& run) {
+absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, absl::Span<const Graph> graphs,
+                                         int ranks) {
+  CompletedRun completed;
+  ASSIGN_OR_RETURN(completed.run, DecideRun(plan, graphs, ranks));
+  const DecidedRun& run = completed.run;
+  for (size_t i = 0; i < run.graphs.size(); ++i) {
+    ASSIGN_OR_RETURN(GraphLayouts layouts,
+                     LayOutGraph(run.graphs[i], static_cast<int>(i), run.mesh, run.decisions));
+    completed.layouts.push_back(std::move(layouts));
+  }
+  return completed;
+}
+
+absl::StatusOr<Plan> ListDecisions(const Plan& plan, const Fingerprints& graphs,
+                                   const CompletedRun& completed_run) {
+  const DecidedRun& run = completed_run.run;
   Plan completed = plan;
   if (completed.stages_size() == 0) return completed;
   Stage& stage = *completed.mutable_stages(0);
@@ -144,23 +163,38 @@ absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> gra
   if (run.mesh.num_axes() == 0) return completed;  // without axes there is nothing to list
   completed.set_format(kPlanFormat);
   *stage.mutable_mesh() = ToProto(run.mesh);
-  ListStores(run.decisions, run.layouts, run.mesh, stage);
+  ListStores(run.decisions, completed_run.layouts, run.mesh, stage);
   ListGroups(run.decisions, run.mesh, stage);
   CompleteStagePasses(stage);
   stage.clear_compute();
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    PlanPart& part = FindOrAddPlanPart(graphs[i], stage);
-    RETURN_IF_ERROR(CheckPlanPart(graphs[i], part));
-    part.set_fingerprint(graphs[i].Fingerprint());
-    ListOperators(run.graphs[i], run.layouts[i], run.mesh, part);
+  for (size_t i = 0; i < run.graphs.size(); ++i) {
+    PlanPart& part = FindOrAddPlanPart(graphs.graphs()[i], stage);
+    RETURN_IF_ERROR(CheckPlanPart(graphs, i, part));
+    part.set_fingerprint(graphs.Of(i));
+    ListOperators(run.graphs[i], completed_run.layouts[i], run.mesh, part);
   }
   return completed;
 }
 
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
-  ASSIGN_OR_RETURN(const CompletedRun run,
-                   CompleteRun(plan, std::vector<Graph>(graphs.begin(), graphs.end()), ranks));
-  return ListDecisions(plan, graphs, run);
+  ASSIGN_OR_RETURN(const CompletedRun run, CompleteRun(plan, graphs, ranks));
+  return ListDecisions(plan, Fingerprints(graphs), run);
+}
+
+std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs) {
+  std::vector<std::string> names, unused;
+  for (const Graph& graph : graphs) names.push_back(graph.name());
+  for (const Stage& stage : plan.stages()) {
+    for (const PlanPart& part : stage.parts()) {
+      if (!part.fingerprint().empty() || absl::c_linear_search(names, part.graph())) continue;
+      unused.push_back(Quote(part.graph()));
+    }
+  }
+  if (unused.empty()) return "";
+  return absl::StrCat(
+      "the plan has parts for graphs that this run does not have, which are not "
+      "used: ",
+      absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
 }  // namespace tessera

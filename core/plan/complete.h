@@ -2,12 +2,16 @@
 #ifndef TESSERA_CORE_PLAN_COMPLETE_H_
 #define TESSERA_CORE_PLAN_COMPLETE_H_
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/graph/fingerprints.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
+#include "core/plan/layouts/decision_subjects.h"
 #include "core/plan/layouts/graph_layouts.h"
 #include "core/plan/layouts/layout_decisions.h"
 #include "core/plan/rewrite/slice_layouts.h"
@@ -16,23 +20,40 @@
 namespace tessera {
 
 // The decisions of a Plan about the Graphs of a run, with those completed that it leaves open.
-struct CompletedRun {
+struct DecidedRun {
   SliceDecisions slices;
-  std::vector<Graph> graphs;          // as recorded, with slices, in the Plan's precision
-  Mesh mesh;                          // of the ranks; without axes if the Plan has no mesh
-  LayoutDecisions decisions;          // of the Plan, about `graphs`
+  std::vector<Graph> rewritten;  // empty if the Plan has no slices and no lower precision
+  // As recorded, with slices, in the Plan's precision: `rewritten`, or the recorded Graphs.
+  absl::Span<const Graph> graphs;
+  Mesh mesh;                  // of the ranks; without axes if the Plan has no mesh
+  LayoutDecisions decisions;  // of the Plan, about `graphs`
+
+  DecidedRun() = default;
+  DecidedRun(DecidedRun&&) = default;  // `graphs` stays valid, which a copy's would not be
+  DecidedRun& operator=(DecidedRun&&) = default;
+};
+
+struct CompletedRun {
+  DecidedRun run;
   std::vector<GraphLayouts> layouts;  // by Graph; the rules are in graph_layouts.h
 };
 
 // Returns the mesh of a Plan for a job of `ranks` ranks. InvalidArgument if they do not fit.
 absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 
-// Completes the decisions of `plan`. `graphs` are the recorded Graphs of the run, before any
-// rewriting.
+// Finds the decisions of `plan`. `graphs` are the recorded Graphs of the run, before any rewriting;
+// they must outlive the result.
 //
 // InvalidArgument, in one line, says what in the Plan does not fit the Graphs or the `ranks` of the
 // job, and what would fit.
-absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, std::vector<Graph> graphs, int ranks);
+//
+// `recorded` are the subjects of the Graphs; if they are null, they are made.
+absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks,
+                                     std::shared_ptr<const DecisionSubjects> recorded = nullptr);
+
+// Calls DecideRun, and chooses the layouts of all Graphs.
+absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, absl::Span<const Graph> graphs,
+                                         int ranks);
 
 // Returns the Plan with the sizes of all mesh axes, the sliced parameters, all dtypes, the layout
 // of each state and input, the members of each flat group, and the signature of each op of each
@@ -41,11 +62,15 @@ absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, std::vector<Graph> gr
 // not changed. In a Plan without a mesh only slices and precision are completed.
 //
 // `graphs` are the recorded ones, and `run` is the result of CompleteRun for them.
-absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> graphs,
+absl::StatusOr<Plan> ListDecisions(const Plan& plan, const Fingerprints& graphs,
                                    const CompletedRun& run);
 
 // Calls CompleteRun, and returns the result of ListDecisions.
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks);
+
+// Returns a note that names the parts for Graphs that the run does not have; "" if there are none.
+// A part with a fingerprint is of a completed Plan, which may be replayed for some of its Graphs.
+std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs);
 
 }  // namespace tessera
 

@@ -159,8 +159,10 @@ class RewrittenLayout {
         values[op.outputs[j]] = use.signature.outputs[j];
       }
       if (origin_[i] == kNone) {
-        ShrinkToParts(use.signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
-        ShrinkToParts(use.signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
+        ShrinkToParts(use.signature.inputs, mesh_.axis(axis).size,
+                      absl::MakeSpan(types_[i].inputs));
+        ShrinkToParts(use.signature.outputs, mesh_.axis(axis).size,
+                      absl::MakeSpan(types_[i].outputs));
       }
       result_.ops[i].push_back(std::move(use));
     }
@@ -190,17 +192,17 @@ class RewrittenLayout {
 
 }  // namespace
 
-absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts recorded,
+absl::StatusOr<RewrittenGraph> RewriteAndLayOut(const Graph& graph, const GraphLayouts& recorded,
                                                 const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions) {
-  if (!Rewrites(part)) return RewrittenGraph{std::move(graph), std::move(recorded)};
+  if (!Rewrites(part)) return RewrittenGraph{graph, recorded};
   absl::flat_hash_map<std::string, OpId> recorded_ops;
   for (const OpId i : graph.ops().ids()) {
     recorded_ops.emplace(graph.ops()[i].path, i);
   }
   const std::vector<std::string> separate = InputsSplitOverRanks(graph, mesh, decisions);
   RewrittenGraph result{Graph(graph.name()), {}};
-  ASSIGN_OR_RETURN(result.graph, RewriteGraph(std::move(graph), part, separate));
+  ASSIGN_OR_RETURN(result.graph, RewriteGraph(graph, part, separate));
   result.layouts = RewrittenLayout(result.graph, mesh, decisions, recorded_ops, recorded).LayOut();
   return result;
 }

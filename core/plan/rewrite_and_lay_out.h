@@ -31,7 +31,7 @@ struct RewrittenGraph {
 //
 // `graph` is the recorded Graph, with slices (slices.h) if the Plan has any. `recorded` are its
 // layouts from LayOutGraph. Errors are those of RewriteGraph. Thread safety: a pure function.
-absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts recorded,
+absl::StatusOr<RewrittenGraph> RewriteAndLayOut(const Graph& graph, const GraphLayouts& recorded,
                                                 const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions);
 

@@ -1,35 +1,45 @@
 #include "core/program/collective_waits.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/algorithm/container.h"
+#include "absl/types/span.h"
+#include "core/program/hazards/last_users.h"
 
 namespace tessera {
 namespace {
 
-bool Overlap(const ArenaRange& a, const ArenaRange& b) {
-  return a.space == b.space && a.begin < b.end && b.begin < a.end;
-}
+// The bytes that a stream's collectives use, and the last collective that uses each.
+class UsedMemory {
+ public:
+  // Records a collective. Returns the last one of those recorded that writes memory which this one
+  // reads or writes, or reads memory which it writes; kNone if there is none.
+  InstructionId Add(InstructionId id, const std::vector<ArenaRange>& inputs,
+                    const std::vector<ArenaRange>& outputs) {
+    InstructionId last;
+    const auto visit = [&last, id](InstructionId user) {
+      if (user != id) last = std::max(last, user);
+    };
+    for (const ArenaRange& range : inputs) {
+      written_[range.space].ForEachIn(range.begin, range.end, visit);
+      read_[range.space].Use(range.begin, range.end, id, [](InstructionId) {});
+    }
+    for (const ArenaRange& range : outputs) {
+      read_[range.space].ForEachIn(range.begin, range.end, visit);
+      written_[range.space].Use(range.begin, range.end, id, visit);
+    }
+    return last;
+  }
 
-// The memory of a collective's operands, which are contiguous.
-struct Operands {
-  std::vector<ArenaRange> inputs, outputs;
+ private:
+  BySpace<LastUsers<InstructionId>> read_, written_;
 };
-
-bool AnyOverlap(const std::vector<ArenaRange>& a, const std::vector<ArenaRange>& b) {
-  return absl::c_any_of(a, [&](const ArenaRange& x) {
-    return absl::c_any_of(b, [&](const ArenaRange& y) { return Overlap(x, y); });
-  });
-}
-
-// Returns whether one of two collectives writes memory that the other reads or writes.
-bool Conflict(const Operands& a, const Operands& b) {
-  return AnyOverlap(a.outputs, b.outputs) || AnyOverlap(a.outputs, b.inputs) ||
-         AnyOverlap(a.inputs, b.outputs);
-}
 
 class WaitPlanner {
  public:
   WaitPlanner(const Program& program, absl::FunctionRef<ArenaRange(ProgramValueId)> memory_of)
-      : program_(program), memory_of_(memory_of), running_(program.streams.size()) {}
+      : program_(program), memory_of_(memory_of), streams_(program.streams.size()) {}
 
   CollectiveWaits Plan() {
     CollectiveWaits waits;
@@ -37,45 +47,46 @@ class WaitPlanner {
     for (const InstructionId i : program_.instructions.ids()) {
       PlanBefore(i, waits.before[i]);
     }
-    for (const std::vector<Running>& stream : running_) {
-      for (const Running& collective : stream) waits.at_end.push_back(collective.id);
+    for (const Stream& stream : streams_) {
+      waits.at_end.insert(waits.at_end.end(), stream.running.begin(), stream.running.end());
     }
     return waits;
   }
 
  private:
-  // A collective that was issued and not waited for yet.
-  struct Running {
-    InstructionId id;
-    Operands operands;
+  // The collectives of a stream.
+  struct Stream {
+    std::vector<InstructionId> running;  // those that were issued and not waited for yet
+    UsedMemory memory;                   // of all that were issued
   };
 
   void PlanBefore(InstructionId i, std::vector<InstructionId>& before) {
     const Instruction& instruction = program_.instructions[i];
     for (const InstructionId earlier : instruction.waits) {
-      WaitUpTo(earlier, running_[program_.instructions[earlier].stream], before);
+      WaitUpTo(earlier, streams_[program_.instructions[earlier].stream].running, before);
     }
-    std::vector<Running>& own = running_[instruction.stream];
+    Stream& stream = streams_[instruction.stream];
+    std::vector<InstructionId>& own = stream.running;
     if (!program_.Communicates(instruction)) {
-      if (!own.empty()) WaitUpTo(own.back().id, own, before);
+      if (!own.empty()) WaitUpTo(own.back(), own, before);
       return;
     }
-    Running added = {i, OperandsOf(instruction)};
-    const bool follows_by_itself = absl::c_all_of(own, [&](const Running& earlier) {
-      return AreOfOneGroup(instruction, program_.instructions[earlier.id]) &&
-             !Conflict(added.operands, earlier.operands);
-    });
-    if (!follows_by_itself) WaitUpTo(own.back().id, own, before);
-    own.push_back(std::move(added));
+    const InstructionId conflict =
+        stream.memory.Add(i, RangesOf(instruction.inputs), RangesOf(instruction.outputs));
+    // Those that run are of one group, because each of them follows the others by itself.
+    if (!own.empty() && (conflict >= own.front() ||
+                         !AreOfOneGroup(instruction, program_.instructions[own.back()]))) {
+      WaitUpTo(own.back(), own, before);
+    }
+    own.push_back(i);
   }
 
   // Moves the collectives of a stream up to `last` from those that run to those to wait for.
-  static void WaitUpTo(InstructionId last, std::vector<Running>& stream,
+  static void WaitUpTo(InstructionId last, std::vector<InstructionId>& running,
                        std::vector<InstructionId>& before) {
-    const auto end =
-        absl::c_find_if(stream, [last](const Running& collective) { return collective.id > last; });
-    for (auto it = stream.begin(); it != end; ++it) before.push_back(it->id);
-    stream.erase(stream.begin(), end);
+    const auto end = absl::c_upper_bound(running, last);
+    before.insert(before.end(), running.begin(), end);
+    running.erase(running.begin(), end);
   }
 
   bool AreOfOneGroup(const Instruction& a, const Instruction& b) const {
@@ -83,16 +94,15 @@ class WaitPlanner {
                                   program_.collectives[b.collective].mesh_axes);
   }
 
-  Operands OperandsOf(const Instruction& instruction) const {
-    Operands operands;
-    for (const ProgramValueId id : instruction.inputs) operands.inputs.push_back(memory_of_(id));
-    for (const ProgramValueId id : instruction.outputs) operands.outputs.push_back(memory_of_(id));
-    return operands;
+  std::vector<ArenaRange> RangesOf(absl::Span<const ProgramValueId> operands) const {
+    std::vector<ArenaRange> ranges;
+    for (const ProgramValueId id : operands) ranges.push_back(memory_of_(id));
+    return ranges;
   }
 
   const Program& program_;
   absl::FunctionRef<ArenaRange(ProgramValueId)> memory_of_;
-  Table<StreamId, std::vector<Running>> running_;
+  Table<StreamId, Stream> streams_;
 };
 
 // Returns the memory in which any rank has a value.

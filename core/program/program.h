@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
 #include "core/ids/id.h"
@@ -135,6 +136,9 @@ enum class InstructionKind : uint8_t {
   kCopy,     // copies a contiguous input to an output of the same type
 };
 
+// The values that an instruction reads or writes, of which there are rarely more than four.
+using Operands = absl::InlinedVector<ProgramValueId, 4>;
+
 // One step of a stream. A stream runs its instructions one after another, in the Program's order.
 // Only `waits` order instructions of different streams. Waits are derived from the bytes that
 // instructions read and write, including memory that one buffer takes over from another.
@@ -142,17 +146,19 @@ struct Instruction {
   std::string path;
   InstructionKind kind = InstructionKind::kKernel;
   StreamId stream = kFirstStream;
-  std::vector<InstructionId> waits;  // instructions of other streams that must end before it begins
-  KernelId kernel;                   // of kKernel
-  CollectiveId collective;           // of kCollective, kSend, kReceive
-  DrawId draw;                       // of a kernel that draws random numbers
+  // Instructions of other streams that must end before it begins.
+  absl::InlinedVector<InstructionId, 4> waits;
+  KernelId kernel;                       // of kKernel
+  CollectiveId collective;               // of kCollective, kSend, kReceive
+  DrawId draw;                           // of a kernel that draws random numbers
   std::vector<std::string> fused_paths;  // of the operators that were fused into the main one
-  std::vector<ProgramValueId> inputs;    // epilogues' extra inputs come last
-  std::vector<ProgramValueId> outputs;
-  std::vector<ProgramValueId> after;  // must be written before it, but it does not read them
+  Operands inputs;                       // epilogues' extra inputs come last
+  Operands outputs;
+  Operands after;  // must be written before it, but it does not read them
   BufferId workspace;
   Phase phase = Phase::kForward;
   bool recomputed = false;
+  BlockId block;  // of the op, or of the op whose gradient it computes; kNone: in no block
   OpCost cost;
 };
 

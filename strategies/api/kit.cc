@@ -1,5 +1,6 @@
 #include "strategies/api/kit.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -87,6 +88,19 @@ int32_t PassFunction(const TesseraStrategy* self, const TesseraHost* host, const
   });
 }
 
+int32_t CheckFunction(const TesseraStrategy* self, const TesseraHost* host, const char* request,
+                      size_t size, const TesseraSink* sink) {
+  return Serve<CheckRequest>(
+      request, size, sink, [&](const CheckRequest& message) -> absl::StatusOr<CheckResult> {
+        Host services(host);
+        CheckResult result;
+        ASSIGN_OR_RETURN(
+            *result.mutable_changed(),
+            StrategyOf(self).Check(Request(message.request()), message.plan(), services));
+        return result;
+      });
+}
+
 }  // namespace
 
 const std::string& Request::Text(const std::string& option) const {
@@ -95,6 +109,11 @@ const std::string& Request::Text(const std::string& option) const {
     if (known.key() == option) return known.value();
   }
   return *kNone;
+}
+
+bool Request::MayDecide(PlanRequest::Setting setting) const {
+  return std::find(message_.open().begin(), message_.open().end(), setting) !=
+         message_.open().end();
 }
 
 int64_t Request::Int(const std::string& option) const {
@@ -131,8 +150,9 @@ absl::StatusOr<Result> Host::Call(TesseraService service, TesseraContext* contex
   return absl::InternalError("the host's answer is not a message of this version");
 }
 
-absl::StatusOr<RunGraphs> Host::Graphs(TesseraContext* context) const {
-  return Call<RunGraphs>(host_.graphs, context, "");
+absl::StatusOr<RunGraphs> Host::Graphs(const DescribeGraphs& request,
+                                       TesseraContext* context) const {
+  return Call<RunGraphs>(host_.graphs, context, request.SerializeAsString());
 }
 
 absl::StatusOr<ModelInfo> Host::Model(TesseraContext* context) const {
@@ -218,8 +238,13 @@ void Host::Report(const Progress& progress) const {
   Call(host_.report_progress, nullptr, progress.SerializeAsString()).IgnoreError();
 }
 
+void Host::Explain(const Explanation& explanation) const {
+  if (!TESSERA_HAS(&host_, explain_plan)) return;
+  Call(host_.explain_plan, nullptr, explanation.SerializeAsString()).IgnoreError();
+}
+
 const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy,
-                              bool estimates) {
+                              Overrides overrides) {
   auto* const exported = new Exported{description, std::move(strategy), {}, {}, {}, {}};
   const Description& text = exported->description;
   for (const Option& option : text.options) {
@@ -242,8 +267,9 @@ const TesseraStrategy* Export(const Description& description, std::unique_ptr<St
                      exported->passes.data(),
                      exported->passes.size(),
                      PlanFunction,
-                     estimates ? EstimateFunction : nullptr,
-                     exported->passes.empty() ? nullptr : PassFunction};
+                     overrides.estimate ? EstimateFunction : nullptr,
+                     exported->passes.empty() ? nullptr : PassFunction,
+                     overrides.check ? CheckFunction : nullptr};
   return &exported->table;
 }
 

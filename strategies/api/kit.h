@@ -44,6 +44,9 @@ class Request {
   int ranks() const { return message_.ranks(); }
   int64_t memory_limit_bytes() const { return message_.memory_limit_bytes(); }  // 0: no limit
   int64_t micro_batches() const { return message_.micro_batches(); }
+  int64_t batch() const { return message_.batch(); }  // rows of the global batch
+  // Returns whether the user leaves a setting open, so that the Plan may decide it. Since 2.1.
+  bool MayDecide(PlanRequest::Setting setting) const;
   const Cluster& cluster() const { return message_.cluster(); }
   const PlanRequest& message() const { return message_; }
 
@@ -65,8 +68,12 @@ class Host {
  public:
   explicit Host(const TesseraHost* host) : host_(*host) {}
 
-  // Returns the Graphs of the run, as the model recorded them.
-  absl::StatusOr<RunGraphs> Graphs(TesseraContext* context = nullptr) const;
+  // Returns the Graphs of the run, as the model recorded them or as a Plan rewrites them.
+  absl::StatusOr<RunGraphs> Graphs(TesseraContext* context = nullptr) const {
+    return Graphs(DescribeGraphs(), context);
+  }
+  absl::StatusOr<RunGraphs> Graphs(const DescribeGraphs& request,
+                                   TesseraContext* context = nullptr) const;
   // Opens a context with the Graphs at another batch size; 0: the run's.
   absl::StatusOr<TesseraContext*> OpenContext(int64_t batch, int64_t sequence) const;
   void CloseContext(TesseraContext* context) const { host_.close_context(&host_, context); }
@@ -98,6 +105,9 @@ class Host {
   // Reports progress. If the strategy takes too long, the host uses the best Plan reported so far.
   void Report(const Progress& progress) const;
   bool cancelled() const { return host_.cancelled(&host_) != 0; }
+  // Says why the Plan that this call returns is as it is; the last explanation counts. A host
+  // before 2.1 ignores it.
+  void Explain(const Explanation& explanation) const;
   void Log(absl::string_view line) const { host_.log(&host_, line.data(), line.size()); }
 
  private:
@@ -126,6 +136,13 @@ class Strategy {
     return host.Lower(plan);
   }
 
+  // Returns "" if a Plan that was saved is still the one that the strategy would make for the
+  // request, and otherwise one line that says what has changed. The Plan is completed; the host has
+  // found that it fits the Graphs, the ranks and the memory limit.
+  virtual absl::StatusOr<std::string> Check(const Request& request, const Plan& plan, Host& host) {
+    return "";
+  }
+
   // Runs one of the strategy's own passes over the Program of a Graph.
   virtual absl::StatusOr<ProgramProto> RunPass(const PassRequest& request, Host& host) {
     return absl::UnimplementedError("the strategy has no passes");
@@ -146,21 +163,28 @@ struct Description {
   int needs_minor = 0;
 };
 
-// Returns the table that `tessera_strategy` returns for a class of strategies. Never destroyed.
-// Without `estimates`, the host estimates by itself.
-const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy,
-                              bool estimates);
+// The functions that a strategy may leave to the host.
+struct Overrides {
+  bool estimate = false;
+  bool check = false;
+};
 
-// Is true if a class overrides Estimate.
+// Returns those that a class overrides.
 template <typename Class>
-inline constexpr bool kEstimates =
-    !std::is_same_v<decltype(&Class::Estimate), decltype(&Strategy::Estimate)>;
+constexpr Overrides OverridesOf() {
+  return {.estimate = !std::is_same_v<decltype(&Class::Estimate), decltype(&Strategy::Estimate)>,
+          .check = !std::is_same_v<decltype(&Class::Check), decltype(&Strategy::Check)>};
+}
+
+// Returns the table that `tessera_strategy` returns for a class of strategies. Never destroyed.
+const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy,
+                              Overrides overrides);
 
 #define TESSERA_STRATEGY(Class, ...)                                             \
   extern "C" const TesseraStrategy* tessera_strategy(void) {                     \
     static const TesseraStrategy* const strategy = ::tessera::strategy::Export(  \
         ::tessera::strategy::Description __VA_ARGS__, std::make_unique<Class>(), \
-        ::tessera::strategy::kEstimates<Class>);                                 \
+        ::tessera::strategy::OverridesOf<Class>());                              \
     return strategy;                                                             \
   }                                                                              \
   static_assert(true)

@@ -142,11 +142,16 @@ std::vector<std::string> ModelInfo::TrainablePathsIn(int block) const {
 ModelInfo DescribeModel(const RunGraphs& graphs) {
   ModelInfo model;
   absl::flat_hash_set<std::string> inputs;
-  for (const GraphProto& graph : graphs.graphs()) {
+  for (int i = 0; i < graphs.graphs_size(); ++i) {
+    const GraphProto& graph = graphs.graphs(i);
     // The first Graph with blocks has all parameters; other Graphs may lack some.
     if (graph.blocks_size() > 0 && model.blocks.empty()) {
       model.blocks.assign(graph.blocks().begin(), graph.blocks().end());
       model.parameters.clear();
+      if (i < graphs.blocks_size()) {
+        const auto& fingerprints = graphs.blocks(i).fingerprints();
+        model.block_fingerprints.assign(fingerprints.begin(), fingerprints.end());
+      }
     }
     if (model.parameters.empty()) {
       model.graph = graph.name();
@@ -157,7 +162,12 @@ ModelInfo DescribeModel(const RunGraphs& graphs) {
       if (inputs.insert(path).second) model.inputs.push_back({path, input.batch_dim()});
     }
   }
-  for (const GraphProto& graph : graphs.graphs()) AddOptimizerStates(graph, model);
+  for (const GraphProto& graph : graphs.graphs()) {
+    AddOptimizerStates(graph, model);
+    const bool has_batch = absl::c_any_of(
+        graph.inputs(), [](const GraphProto::Input& input) { return input.batch_dim() >= 0; });
+    if (has_batch) model.batch_graphs.push_back(graph.name());
+  }
   return model;
 }
 

@@ -45,6 +45,10 @@ struct ModelInfo {
   std::vector<ParameterInfo> parameters;  // in the order of that Graph
   std::vector<InputInfo> inputs;          // of all Graphs, each once
   std::vector<std::string> blocks;        // paths of scopes: "blocks.0"
+  // For each block; equal ones differ only by their paths. Empty if the host is older than 2.1.
+  std::vector<std::string> block_fingerprints;
+  // The Graphs that process the rows of a batch: "train", "evaluate".
+  std::vector<std::string> batch_graphs;
 
   // Returns the path of the parameter's block; "" if it has none.
   std::string BlockOf(const ParameterInfo& parameter) const;

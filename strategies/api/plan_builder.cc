@@ -46,13 +46,25 @@ void PlanBuilder::Precision(TypeProto::DType parameters, TypeProto::DType reduct
   if (reduction != TypeProto::F32) stage().mutable_precision()->set_reduction(reduction);
 }
 
-void PlanBuilder::Logits(absl::string_view graph, PlanPart::Logits logits) {
+PlanPart& PlanBuilder::Part(absl::string_view graph) {
   for (PlanPart& part : *stage().mutable_parts()) {
-    if (part.graph() == graph) return part.set_logits(logits);
+    if (part.graph() == graph) return part;
   }
   PlanPart& part = *stage().add_parts();
   part.set_graph(std::string(graph));
-  part.set_logits(logits);
+  return part;
+}
+
+void PlanBuilder::MicroBatches(const ModelInfo& model, int64_t count) {
+  for (const std::string& graph : model.batch_graphs) Part(graph).set_micro_batches(count);
+}
+
+void PlanBuilder::Recompute(absl::string_view graph, absl::Span<const std::string> paths) {
+  for (const std::string& path : paths) Part(graph).add_recompute(path);
+}
+
+void PlanBuilder::Logits(absl::string_view graph, PlanPart::Logits logits) {
+  Part(graph).set_logits(logits);
 }
 
 }  // namespace tessera::strategy

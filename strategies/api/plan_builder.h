@@ -42,11 +42,19 @@ class PlanBuilder {
   GroupChoice& Group(absl::Span<const std::string> paths, absl::Span<const std::string> axes);
   // Sets the dtypes in which parameters are used, and their gradients reduced. F32 is the default.
   void Precision(TypeProto::DType parameters, TypeProto::DType reduction);
+  // Divides the batch of the Graphs that have one into so many micro-batches; a request must leave
+  // them open (Request::MayDecide).
+  void MicroBatches(const ModelInfo& model, int64_t count);
+  // Recomputes the activations of blocks, other scopes and operators of a Graph ("train").
+  void Recompute(absl::string_view graph, absl::Span<const std::string> paths);
   // Sets whether a Graph ("train") keeps the logits of its loss for the backward pass. By default
   // the host decides.
   void Logits(absl::string_view graph, PlanPart::Logits logits);
 
  private:
+  // Returns the part for a Graph; adds one if there is none.
+  PlanPart& Part(absl::string_view graph);
+
   Plan plan_;
 };
 

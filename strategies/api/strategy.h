@@ -1,4 +1,4 @@
-/* The interface of strategy plugins, version 2.0.
+/* The interface of strategy plugins, version 2.1.
  *
  * A strategy decides how a model is distributed over ranks: from the run's Graphs it makes a Plan
  * (core/proto/plan.proto). A plugin is a dynamic library that exports one symbol,
@@ -56,7 +56,7 @@ extern "C" {
 #endif
 
 #define TESSERA_STRATEGY_MAJOR 2
-#define TESSERA_STRATEGY_MINOR 0
+#define TESSERA_STRATEGY_MINOR 1
 
 /* The name of the one symbol that a plugin exports. */
 #define TESSERA_STRATEGY_SYMBOL "tessera_strategy"
@@ -105,7 +105,7 @@ struct TesseraHost {
                           TesseraContext** opened, const TesseraSink* result);
   void (*close_context)(const TesseraHost* host, TesseraContext* context);
 
-  /* Nothing -> RunGraphs. */
+  /* DescribeGraphs (nothing: as recorded) -> RunGraphs. */
   TesseraService graphs;
   /* DescribeOperators -> OperatorDescriptions: signatures, FLOPs, bytes. */
   TesseraService describe_operators;
@@ -133,6 +133,9 @@ struct TesseraHost {
   int32_t (*cancelled)(const TesseraHost* host);
   /* Shows a line to the user. All lines are shown. */
   void (*log)(const TesseraHost* host, const char* line, size_t size);
+
+  /* Explanation -> nothing. Says why the Plan that the call returns is as it is. Since 2.1. */
+  TesseraService explain_plan;
 };
 
 /* Whether the table behind the pointer has a member: NULL members, and those that lie beyond the
@@ -183,6 +186,9 @@ struct TesseraStrategy {
   TesseraStrategyFunction estimate;
   /* PassRequest -> ProgramProto. Required if there are passes. */
   TesseraStrategyFunction run_pass;
+  /* CheckRequest -> CheckResult. Whether a Plan that was saved still holds for this request. NULL:
+   * it does if it fits the limits. Since 2.1. */
+  TesseraStrategyFunction check_plan;
 };
 
 /* Exported by the plugin. Called once. */
@@ -253,6 +259,7 @@ TESSERA_OFFSET(TesseraHost, passes, 112);
 TESSERA_OFFSET(TesseraHost, report_progress, 120);
 TESSERA_OFFSET(TesseraHost, cancelled, 128);
 TESSERA_OFFSET(TesseraHost, log, 136);
+TESSERA_OFFSET(TesseraHost, explain_plan, 144);
 TESSERA_OFFSET(TesseraOption, name, 8);
 TESSERA_OFFSET(TesseraOption, type, 16);
 TESSERA_OFFSET(TesseraOption, default_value, 24);
@@ -270,6 +277,7 @@ TESSERA_OFFSET(TesseraStrategy, pass_count, 72);
 TESSERA_OFFSET(TesseraStrategy, make_plan, 80);
 TESSERA_OFFSET(TesseraStrategy, estimate, 88);
 TESSERA_OFFSET(TesseraStrategy, run_pass, 96);
+TESSERA_OFFSET(TesseraStrategy, check_plan, 104);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kPoll{50};
 
 // The messages of a plugin's process. The bytes of an error are the character of its code and the
 // message.
-constexpr char kProgress = 'p', kLog = 'l', kResult = 'r', kError = 'e';
+constexpr char kProgress = 'p', kLog = 'l', kExplanation = 'x', kResult = 'r', kError = 'e';
 
 // Sends what a plugin reports, in its own process, to the host's process.
 class ParentListener : public PluginListener {
@@ -36,6 +36,9 @@ class ParentListener : public PluginListener {
     parent_.Send(kProgress, progress.SerializeAsString());
   }
   void Log(const std::string& text) override { parent_.Send(kLog, text); }
+  void Explain(const strategy::Explanation& explanation) override {
+    parent_.Send(kExplanation, explanation.SerializeAsString());
+  }
   bool cancelled() override { return parent_.stop_requested(); }
 
   void Send(const absl::StatusOr<std::string>& result) {
@@ -111,6 +114,10 @@ std::optional<absl::StatusOr<std::string>> LimitedCall::HandleMessage(
         absl::Status(static_cast<absl::StatusCode>(message.bytes[0]), message.bytes.substr(1)));
   }
   if (message.kind == kLog) Log(plugin, message.bytes);
+  strategy::Explanation explanation;
+  if (message.kind == kExplanation && explanation.ParseFromString(message.bytes)) {
+    explanation_ = std::move(explanation);
+  }
   strategy::Progress progress;
   if (message.kind != kProgress || !progress.ParseFromString(message.bytes)) return std::nullopt;
   if (progress.has_best()) best_ = progress.best();

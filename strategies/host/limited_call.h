@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/posix/child_process.h"
 #include "core/proto/plan.pb.h"
+#include "core/proto/strategy.pb.h"
 #include "strategies/api/strategy.h"
 #include "strategies/host/plan_with.h"
 #include "strategies/host/planning_context.h"
@@ -47,6 +48,8 @@ class LimitedCall {
 
   // Returns the best Plan that the plugin has reported.
   const std::optional<Plan>& best() const { return best_; }
+  // Returns the plugin's last explanation; an empty one if it has given none.
+  const strategy::Explanation& explanation() const { return explanation_; }
 
  private:
   // Waits for the result of the process.
@@ -61,6 +64,7 @@ class LimitedCall {
   const PluginCallOptions options_;
   bool was_stopped_ = false;
   std::optional<Plan> best_;
+  strategy::Explanation explanation_;
 };
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
@@ -22,6 +23,8 @@ namespace {
 // Checks that a Plan does not contradict the settings of its run.
 absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request) {
   const int64_t micro_batches = std::max<int64_t>(1, request.micro_batches());
+  const bool may_decide_micro_batches =
+      absl::c_linear_search(request.open(), strategy::PlanRequest::MICRO_BATCHES);
   for (const Stage& stage : plan.stages()) {
     const PrecisionChoice &planned = stage.precision(), &set = request.precision();
     if (planned.has_parameters() && set.has_parameters() &&
@@ -32,7 +35,7 @@ absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& reques
           ": leave one of them out"));
     }
     for (const PlanPart& part : stage.parts()) {
-      if (part.graph() != kTrain || part.micro_batches() == 0) continue;
+      if (part.graph() != kTrain || part.micro_batches() == 0 || may_decide_micro_batches) continue;
       if (part.micro_batches() == micro_batches) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("its Plan has ", part.micro_batches(), " micro-batches, but the run has ",
@@ -64,6 +67,22 @@ absl::Status CheckTimes(const StepCost& cost) {
   return absl::OkStatus();
 }
 
+// Calls a function of the plugin that returns a message, `what`.
+template <typename Result, typename Request>
+absl::StatusOr<Result> Ask(const Plugin& plugin, const PluginFunction& function,
+                           const Request& request, absl::string_view what, LimitedCall& call) {
+  const absl::StatusOr<std::string> bytes = call.Run(plugin, function, request.SerializeAsString());
+  if (call.WasStopped(bytes.status())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("strategy ", plugin.name(), ": its ", what, " took too long"));
+  }
+  RETURN_IF_ERROR(bytes.status());
+  Result result;
+  if (result.ParseFromString(*bytes)) return result;
+  return absl::InvalidArgumentError(absl::StrCat("strategy ", plugin.name(), ": returned ",
+                                                 bytes->size(), " bytes that are no ", what));
+}
+
 // Returns the result of a plugin that has not ended in time: the best Plan that it has reported.
 absl::StatusOr<StrategyPlan> BestSoFar(const Plugin& plugin, const LimitedCall& call,
                                        const PluginCallOptions& options) {
@@ -79,7 +98,8 @@ absl::StatusOr<StrategyPlan> BestSoFar(const Plugin& plugin, const LimitedCall& 
     return absl::DeadlineExceededError(
         absl::StrCat(took, ", and it has reported no Plan so far; allow it more time"));
   }
-  return StrategyPlan{*std::move(best), {absl::StrCat(took, ": its best Plan so far is used")}};
+  return StrategyPlan{
+      *std::move(best), {absl::StrCat(took, ": its best Plan so far is used")}, call.explanation()};
 }
 
 }  // namespace
@@ -93,7 +113,7 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
   if (!call.WasStopped(result.status())) {
     RETURN_IF_ERROR(result.status());
     ASSIGN_OR_RETURN(Plan plan, ReadPlanOf(plugin, request, *result));
-    return StrategyPlan{std::move(plan), {}};
+    return StrategyPlan{std::move(plan), {}, call.explanation()};
   }
   ASSIGN_OR_RETURN(StrategyPlan best, BestSoFar(plugin, call, options));
   ASSIGN_OR_RETURN(best.plan, ReadPlanOf(plugin, request, best.plan.SerializeAsString()));
@@ -128,22 +148,33 @@ absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::Plan
   *message.mutable_request() = request;
   *message.mutable_plan() = compiled.plan;
   LimitedCall call(std::move(context), options);
-  const absl::StatusOr<std::string> result =
-      call.Run(plugin, {"`estimate`", plugin.table().estimate}, message.SerializeAsString());
-  if (call.WasStopped(result.status())) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("strategy ", plugin.name(), ": its estimate took too long"));
-  }
-  RETURN_IF_ERROR(result.status());
-  StepCost cost;
-  if (!cost.ParseFromString(*result)) {
-    return absl::InvalidArgumentError(absl::StrCat("strategy ", plugin.name(), ": returned ",
-                                                   result->size(), " bytes that are no estimate"));
-  }
+  ASSIGN_OR_RETURN(
+      const StepCost cost,
+      Ask<StepCost>(plugin, {"`estimate`", plugin.table().estimate}, message, "estimate", call));
   const absl::Status times = CheckTimes(cost);
   if (times.ok()) return cost;
   return absl::Status(times.code(),
                       absl::StrCat("strategy ", plugin.name(), ": ", times.message()));
+}
+
+absl::StatusOr<std::string> CheckWith(const Plugin& plugin, const strategy::PlanRequest& request,
+                                      const CompiledRun& compiled,
+                                      std::shared_ptr<const PlanningContext> context,
+                                      const PluginCallOptions& options) {
+  const int64_t limit = request.memory_limit_bytes();
+  if (limit > 0 && compiled.arena_bytes() > limit) {
+    return absl::StrCat("it needs ", FormatBytes(compiled.arena_bytes()),
+                        ", and the memory limit is ", FormatBytes(limit));
+  }
+  if (!TESSERA_HAS(&plugin.table(), check_plan)) return "";
+  strategy::CheckRequest message;
+  *message.mutable_request() = request;
+  *message.mutable_plan() = compiled.plan;
+  LimitedCall call(std::move(context), options);
+  ASSIGN_OR_RETURN(const strategy::CheckResult result,
+                   Ask<strategy::CheckResult>(plugin, {"`check_plan`", plugin.table().check_plan},
+                                              message, "answer", call));
+  return OneLine(result.changed());
 }
 
 }  // namespace tessera

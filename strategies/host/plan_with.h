@@ -35,6 +35,9 @@ struct PluginCallOptions {
 struct StrategyPlan {
   Plan plan;                       // open, as the plugin made it; CheckPlanForm accepts it
   std::vector<std::string> notes;  // for the user
+  // The plugin's reasons; empty if it gave none. Its texts are any bytes: OneLine makes them
+  // printable.
+  strategy::Explanation explanation = {};
 };
 
 // Calls the plugin's `make_plan`. Errors, in one line, name the plugin. Causes: it refused the
@@ -55,6 +58,14 @@ absl::StatusOr<Plan> ReadPlanOf(const Plugin& plugin, const strategy::PlanReques
 // Returns the estimated cost of a training step of the run compiled from the plugin's Plan: the
 // plugin's estimate, or the host's if it has none. Errors are as for PlanWith.
 absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,
+                                      const CompiledRun& compiled,
+                                      std::shared_ptr<const PlanningContext> context,
+                                      const PluginCallOptions& options);
+
+// Asks the plugin that made a Plan, which was compiled for this request, whether it would still
+// make it. Returns "" if so, and otherwise one line that says what has changed. The host itself
+// compares the Plan's peak with the memory limit. Errors are as for PlanWith.
+absl::StatusOr<std::string> CheckWith(const Plugin& plugin, const strategy::PlanRequest& request,
                                       const CompiledRun& compiled,
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);

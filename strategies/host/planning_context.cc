@@ -9,9 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "core/compile/compile.h"
 #include "core/cost/cluster_prices.h"
 #include "core/cost/step_cost.h"
+#include "core/cost/step_sections.h"
 #include "core/graph/attributes_proto.h"
 #include "core/graph/graph_proto.h"
 #include "core/layout/layout_proto.h"
@@ -79,16 +81,14 @@ absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op&
                                                      "' splits dimension ", layouts[i].dim, " of ",
                                                      TypeToString(types[i])));
     }
-    ShrinkToParts(layouts, mesh.axis(axis).size, types);
+    ShrinkToParts(layouts, mesh.axis(axis).size, absl::MakeSpan(types));
   }
   return types;
 }
 
-}  // namespace
-
-absl::StatusOr<const Graph*> PlanningContext::FindGraph(const std::string& name) const {
+absl::StatusOr<const Graph*> FindGraph(const std::vector<Graph>& graphs, const std::string& name) {
   std::vector<std::string> names;
-  for (const Graph& graph : *graphs_) {
+  for (const Graph& graph : graphs) {
     if (graph.name() == name) return &graph;
     names.push_back(graph.name());
   }
@@ -96,15 +96,62 @@ absl::StatusOr<const Graph*> PlanningContext::FindGraph(const std::string& name)
                                           absl::StrJoin(names, ", "), DidYouMean(name, names)));
 }
 
-strategy::RunGraphs PlanningContext::Graphs() const {
+strategy::LoweredPlans::Section ToProto(const StepSection& section) {
+  strategy::LoweredPlans::Section message;
+  message.set_phase(static_cast<GraphProto::Phase>(section.phase));
+  message.set_recomputed(section.recomputed);
+  message.set_block(section.block.index());
+  message.set_begin_seconds(section.time.begin);
+  message.set_end_seconds(section.time.end);
+  message.set_computation_seconds(section.computation_seconds);
+  message.set_peak_bytes(section.peak_bytes);
+  message.set_end_bytes(section.end_bytes);
+  return message;
+}
+
+// Returns the position of the Graph that a step runs: the one that trains, or else the first.
+size_t StepOf(const std::vector<Graph>& graphs) {
+  const auto train =
+      absl::c_find_if(graphs, [](const Graph& graph) { return graph.name() == kTrain; });
+  return train == graphs.end() ? 0 : train - graphs.begin();
+}
+
+}  // namespace
+
+PlanningContext::PlanningContext(std::shared_ptr<const std::vector<Graph>> graphs,
+                                 PlanningFor planning_for)
+    : graphs_(std::move(graphs)),
+      for_(std::move(planning_for)),
+      candidates_(graphs_, StepOf(*graphs_), for_.catalogue, for_.ranks) {}
+
+template <typename Request>
+absl::StatusOr<std::shared_ptr<const std::vector<Graph>>> PlanningContext::GraphsOf(
+    const Request& request) const {
+  if (!request.has_rewritten_by()) return graphs_;
+  RETURN_IF_ERROR(CheckPlanForm(request.rewritten_by()));
+  ASSIGN_OR_RETURN(std::vector<Graph> rewritten,
+                   RewriteRun(*graphs_, WithSettings(request.rewritten_by()), for_.ranks));
+  return std::make_shared<const std::vector<Graph>>(std::move(rewritten));
+}
+
+absl::StatusOr<strategy::RunGraphs> PlanningContext::Graphs(
+    const strategy::DescribeGraphs& request) const {
+  ASSIGN_OR_RETURN(const auto run, GraphsOf(request));
   strategy::RunGraphs graphs;
-  for (const Graph& graph : *graphs_) *graphs.add_graphs() = GraphToProto(graph);
+  for (const Graph& graph : *run) {
+    *graphs.add_graphs() = GraphToProto(graph);
+    strategy::RunGraphs::Blocks& blocks = *graphs.add_blocks();
+    for (const std::string& block : graph.blocks()) {
+      blocks.add_fingerprints(graph.BlockFingerprint(block));
+    }
+  }
   return graphs;
 }
 
 absl::StatusOr<strategy::OperatorDescriptions> PlanningContext::Describe(
     const strategy::DescribeOperators& request) const {
-  ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
+  ASSIGN_OR_RETURN(const auto graphs, GraphsOf(request));
+  ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(*graphs, request.graph()));
   absl::flat_hash_set<std::string> missing(request.paths().begin(), request.paths().end());
   const bool wants_all = missing.empty();
   strategy::OperatorDescriptions descriptions;
@@ -144,7 +191,8 @@ double PlanningContext::SecondsOf(const KernelRequest& request, const OpCost& co
 
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceOperators& request) const {
-  ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
+  ASSIGN_OR_RETURN(const auto graphs, GraphsOf(request));
+  ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(*graphs, request.graph()));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
   absl::flat_hash_map<absl::string_view, const Op*> op_of;
   for (const Op& op : graph->ops()) op_of.emplace(op.path, &op);
@@ -223,40 +271,51 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
   return prices;
 }
 
-absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
+absl::StatusOr<strategy::LoweredPlans::Lowered> PlanningContext::Lower(const Plan& plan,
+                                                                       bool sections) const {
   RETURN_IF_ERROR(CheckPlanForm(plan));
   // As a run is compiled, so that a candidate that is accepted can be run.
   Plan candidate = WithSettings(plan);
   *candidate.mutable_kernels() = for_.settings.kernels();
-  ASSIGN_OR_RETURN(const CompiledRun run,
-                   CompileRun(*graphs_, candidate, *for_.catalogue, for_.ranks));
-  return Estimate(run);
+  ASSIGN_OR_RETURN(const CompiledCandidate compiled, candidates_.Compile(candidate));
+  strategy::LoweredPlans::Lowered lowered;
+  *lowered.mutable_cost() = EstimateProgram(compiled.step);
+  lowered.mutable_cost()->set_peak_bytes(compiled.arenas.total());
+  if (!sections) return lowered;
+  const auto times = PredictStep(compiled.step, for_.cluster, for_.site, for_.prices.get());
+  for (const StepSection& section : SectionsOf(compiled.step, times)) {
+    *lowered.add_sections() = ToProto(section);
+  }
+  return lowered;
 }
 
 StepCost PlanningContext::Estimate(const CompiledRun& run) const {
   const tessera::Program* const train = run.FindProgram(kTrain);
-  StepCost cost = EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster,
-                               for_.site, for_.prices.get());
+  StepCost cost = EstimateProgram(train == nullptr ? run.programs.front() : *train);
   cost.set_peak_bytes(run.arena_bytes());
   return cost;
+}
+
+StepCost PlanningContext::EstimateProgram(const tessera::Program& step) const {
+  return EstimateStep(step, for_.cluster, for_.site, for_.prices.get());
 }
 
 strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& request) const {
   strategy::LoweredPlans lowered;
   for (const Plan& plan : request.plans()) {
     strategy::LoweredPlans::Lowered& result = *lowered.add_plans();
-    absl::StatusOr<StepCost> cost = Lower(plan);
-    if (cost.ok()) {
-      *result.mutable_cost() = *std::move(cost);
+    absl::StatusOr<strategy::LoweredPlans::Lowered> found = Lower(plan, request.sections());
+    if (found.ok()) {
+      result = *std::move(found);
     } else {
-      result.set_error(std::string(cost.status().message()));
+      result.set_error(std::string(found.status().message()));
     }
   }
   return lowered;
 }
 
 absl::StatusOr<ProgramProto> PlanningContext::Program(const strategy::MakeProgram& request) const {
-  ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
+  ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(*graphs_, request.graph()));
   // Layouts of states belong to all Graphs, so all of them are compiled.
   ASSIGN_OR_RETURN(const CompiledRun run,
                    CompileRun(*graphs_, WithSettings(request.plan()), *for_.catalogue, for_.ranks));

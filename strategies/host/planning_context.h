@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/compile/candidates.h"
 #include "core/compile/compile.h"
 #include "core/cost/cluster_prices.h"
 #include "core/cost/prices/measured_prices.h"
@@ -45,12 +46,12 @@ class PlanningContext {
       : PlanningContext(std::make_shared<const std::vector<Graph>>(std::move(graphs)),
                         std::move(planning_for)) {}
   // Shares the Graphs, which may take much memory.
-  PlanningContext(std::shared_ptr<const std::vector<Graph>> graphs, PlanningFor planning_for)
-      : graphs_(std::move(graphs)), for_(std::move(planning_for)) {}
+  PlanningContext(std::shared_ptr<const std::vector<Graph>> graphs, PlanningFor planning_for);
 
   const PlanningFor& planned_for() const { return for_; }
 
-  strategy::RunGraphs Graphs() const;
+  // Several requests have a Plan. They are then about the Graphs as that Plan rewrites them.
+  absl::StatusOr<strategy::RunGraphs> Graphs(const strategy::DescribeGraphs& request) const;
   absl::StatusOr<strategy::OperatorDescriptions> Describe(
       const strategy::DescribeOperators& request) const;
   // Returns times in seconds, as measured on the ranks' machine or from the rates of the cluster.
@@ -68,17 +69,22 @@ class PlanningContext {
   StepCost Estimate(const CompiledRun& run) const;
 
  private:
-  absl::StatusOr<const Graph*> FindGraph(const std::string& name) const;
+  // Returns the Graphs of the run, as a Plan rewrites them if the message of a request has one.
+  template <typename Request>
+  absl::StatusOr<std::shared_ptr<const std::vector<Graph>>> GraphsOf(const Request& request) const;
   // Returns the prices of collectives on a mesh of all ranks.
   ClusterPrices PricesOn(const Mesh& mesh) const;
   // Returns the price of an operator by its request on a rank.
   double SecondsOf(const KernelRequest& request, const OpCost& cost) const;
-  absl::StatusOr<StepCost> Lower(const Plan& plan) const;
+  absl::StatusOr<strategy::LoweredPlans::Lowered> Lower(const Plan& plan, bool sections) const;
+  // Returns the cost of a step that runs this Program.
+  StepCost EstimateProgram(const tessera::Program& step) const;
   // Returns the Plan with the settings of the run.
   Plan WithSettings(Plan plan) const;
 
   const std::shared_ptr<const std::vector<Graph>> graphs_;
   const PlanningFor for_;
+  const CandidateCompiler candidates_;
 };
 
 // Returns the passes that a Plan may name.

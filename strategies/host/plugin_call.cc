@@ -50,8 +50,12 @@ absl::StatusOr<Message> ParseRequest(const std::string& bytes) {
       absl::StrCat("the request is not a ", Message::descriptor()->name(), " message"));
 }
 
-absl::StatusOr<std::string> GraphsService(const PlanningContext& context, const std::string&) {
-  return context.Graphs().SerializeAsString();
+absl::StatusOr<std::string> GraphsService(const PlanningContext& context,
+                                          const std::string& request) {
+  ASSIGN_OR_RETURN(const strategy::DescribeGraphs message,
+                   ParseRequest<strategy::DescribeGraphs>(request));
+  ASSIGN_OR_RETURN(const strategy::RunGraphs result, context.Graphs(message));
+  return result.SerializeAsString();
 }
 
 absl::StatusOr<std::string> DescribeService(const PlanningContext& context,
@@ -119,6 +123,12 @@ int32_t ReportFunction(const TesseraHost* host, TesseraContext*, const char* req
   return PutResult(status.ok() ? absl::StatusOr<std::string>("") : status, sink);
 }
 
+int32_t ExplainFunction(const TesseraHost* host, TesseraContext*, const char* request, size_t size,
+                        const TesseraSink* sink) {
+  const absl::Status status = CallOf(host).Explain(Bytes(request, size));
+  return PutResult(status.ok() ? absl::StatusOr<std::string>("") : status, sink);
+}
+
 int32_t CancelledFunction(const TesseraHost* host) { return CallOf(host).cancelled() ? 1 : 0; }
 
 void LogFunction(const TesseraHost* host, const char* line, size_t size) {
@@ -168,7 +178,8 @@ PluginCall::PluginCall(std::shared_ptr<const PlanningContext> context, RecordGra
              ServiceFunction<PassesService>,
              ReportFunction,
              CancelledFunction,
-             LogFunction} {}
+             LogFunction,
+             ExplainFunction} {}
 
 absl::StatusOr<std::string> PluginCall::Run(const Plugin& plugin, TesseraStrategyFunction function,
                                             const std::string& request) {
@@ -242,6 +253,13 @@ absl::Status PluginCall::Report(const std::string& request) {
   ASSIGN_OR_RETURN(const strategy::Progress progress, ParseRequest<strategy::Progress>(request));
   if (progress.has_best()) RETURN_IF_ERROR(CheckPlanForm(progress.best()));
   listener_.Report(progress);
+  return absl::OkStatus();
+}
+
+absl::Status PluginCall::Explain(const std::string& request) {
+  ASSIGN_OR_RETURN(const strategy::Explanation explanation,
+                   ParseRequest<strategy::Explanation>(request));
+  listener_.Explain(explanation);
   return absl::OkStatus();
 }
 

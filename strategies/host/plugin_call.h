@@ -25,6 +25,7 @@ class PluginListener {
   // CheckPlanForm accepts the best Plan, if there is one.
   virtual void Report(const strategy::Progress& progress) = 0;
   virtual void Log(const std::string& text) = 0;
+  virtual void Explain(const strategy::Explanation& explanation) = 0;
   // Returns whether the plugin shall stop.
   virtual bool cancelled() = 0;
 };
@@ -52,6 +53,7 @@ class PluginCall {
   absl::StatusOr<TesseraContext*> Open(const std::string& request);
   void CloseContext(TesseraContext* context);
   absl::Status Report(const std::string& request);
+  absl::Status Explain(const std::string& request);
   void Log(const std::string& text) { listener_.Log(text); }
   bool cancelled() { return listener_.cancelled(); }
 

@@ -1,320 +1,363 @@
-// Optimal sharded data parallel (arXiv 2209.13258): each group of parameters is replicated or
-// sharded, so that a step takes the least time within the memory limit.
+// Optimal sharded data parallel (arXiv 2209.13258): each block of a model is replicated or sharded,
+// in one of several ways, and recomputed or not, so that a step takes the least time within the
+// memory limit.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
+#include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "strategies/api/kit.h"
 #include "strategies/api/search/search.h"
+#include "strategies/osdp/lowered.h"
+#include "strategies/osdp/step_model.h"
+#include "strategies/osdp/units.h"
 
 namespace tessera::strategy {
 namespace {
 
-constexpr char kAxis[] = "data";
+using osdp::Candidate;
+using osdp::Candidates;
+using osdp::Mode;
+using osdp::Settings;
+using osdp::StepModel;
+using osdp::Storage;
+using osdp::Unit;
 
-// How a group of parameters is stored and used.
-enum Mode { kReplicated, kSharded, kGatheredOnce, kModes };
+constexpr double kGap = 1e-3;  // of the search
+constexpr int kCounts = 3;     // of micro-batches that are tried beside the first
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr int kProposals = 12;        // of one search, at most
+constexpr double kLowerings = 3e8;    // to improve a Plan of a model of one operator; see Improve
+constexpr double kWorthwhile = 0.01;  // a saved Plan holds if no other is faster by more than this
 
-int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
-
-double TimeOf(const StepCost& cost, absl::string_view category) {
-  for (const StepCost::Time& time : cost.times()) {
-    if (time.category() == category) return time.seconds();
-  }
-  return 0;
-}
-
-// The groups of parameters in the order in which they are used, and how each is stored and used.
-using Groups = std::vector<FlatGroup>;
-using Modes = std::vector<int>;
-
-struct Candidate {
-  Modes modes;
-  Plan plan;
-  StepCost cost;
-};
-
-// Lowers candidates, each once.
-class Candidates {
+// A search for the fastest Plan.
+class Planner {
  public:
-  Candidates(const ModelInfo& model, const Groups& groups, Host& host)
-      : model_(model), groups_(groups), host_(host) {}
+  Planner(const Request& request, const ModelInfo& model, Host& host)
+      : request_(request),
+        model_(model),
+        host_(host),
+        units_(osdp::UnitsOf(model)),
+        candidates_(model, units_, host),
+        limit_(request.memory_limit_bytes()) {}
 
-  absl::StatusOr<StepCost> Lower(const Modes& modes);
-  // Returns the fastest one that meets the limit (0: none), or null.
-  const Candidate* Fastest(int64_t limit) const;
-  // Returns the one that needs the least memory.
-  const Candidate& Smallest() const;
-  int size() const { return static_cast<int>(candidates_.size()); }
+  // Returns the fastest candidate that meets the limit; ResourceExhausted if there is none.
+  absl::StatusOr<const Candidate*> Find();
+  Explanation Explain(const Candidate& best) const;
+  std::string Summary(const Candidate& best) const;
 
  private:
-  Plan PlanOf(const Modes& modes) const;
+  // Lowers Plans until some fit within the limit, and are fast.
+  absl::Status SearchWithin();
+  // Searches for smaller Plans than those that are known, until there are none, so that the limit
+  // that is named is one that is met, and no byte less is.
+  absl::Status FindSmallest();
+  // The numbers of micro-batches that a Plan may have; 0: that of the run.
+  std::vector<int64_t> MicroBatchCounts() const;
+  // Makes a model of the step with these settings, and proposes Plans by it.
+  absl::Status Search(const Settings& settings, bool slices);
+  // `excess` is by how much a Plan needs more memory than the model says, about.
+  absl::Status Propose(StepModel& step, int64_t excess);
+  // Lowers the Plans that need the least memory by the model, and proposes others by what they
+  // need.
+  absl::Status ProposeSmallest(StepModel& step);
+  // Returns the seconds of the step in so many micro-batches by a model that was made for others;
+  // infinite if none fits.
+  double Predict(const StepModel& step, int64_t count) const;
+  // Searches with other numbers of micro-batches, if one of them promises to be faster.
+  absl::Status TryMicroBatches(bool slices);
+  // Whether a choice exceeds the limit by the model, its time, and the choice.
+  using Change = std::tuple<bool, int64_t, std::vector<int>>;
+  // Returns the choices that differ in one unit, or in two, in ascending order.
+  std::vector<Change> ChangesOf(const StepModel& step, std::vector<int> choices, bool of_two) const;
+  absl::Status Improve();
+  // Reports how far the search is, and the best Plan so far.
+  void Report(double fraction) const;
 
+  const Request& request_;
   const ModelInfo& model_;
-  const Groups& groups_;
   Host& host_;
-  std::vector<Candidate> candidates_;
+  const std::vector<Unit> units_;
+  Candidates candidates_;
+  std::vector<StepModel> models_;  // by settings that were tried
+  int operators_ = 0;
+  int64_t limit_ = 0;  // bytes of a rank; 0: none
 };
 
-Plan Candidates::PlanOf(const Modes& modes) const {
-  PlanBuilder plan;
-  plan.Axis(kAxis);
-  plan.SplitBatch(model_);
-  bool gathers = false, buckets = false;
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    if (modes[i] == kReplicated) {
-      buckets = true;
-      continue;
+std::vector<int64_t> Planner::MicroBatchCounts() const {
+  if (!request_.MayDecide(PlanRequest::MICRO_BATCHES)) return {0};
+  const int64_t rows = request_.batch() / std::max(1, request_.ranks());
+  std::vector<int64_t> counts = {1};
+  for (int64_t count = 2; count <= rows; ++count) {
+    if (request_.batch() % count == 0 && rows % count == 0) counts.push_back(count);
+  }
+  return counts;
+}
+
+double Planner::Predict(const StepModel& step, int64_t count) const {
+  search::Problem problem = step.ScaledTo(count);
+  if (limit_ == 0) problem.limit_bytes = std::numeric_limits<int64_t>::max() / 4;
+  const search::Solution solution = search::Solve(problem, {.gap = 10 * kGap});
+  if (!solution.found()) return kInfinite;
+  return 1e-12 * static_cast<double>(solution.outcome.step_ps) * static_cast<double>(count);
+}
+
+absl::Status Planner::TryMicroBatches(bool slices) {
+  std::vector<int64_t> untried = MicroBatchCounts();
+  untried.erase(untried.begin());
+  for (int i = 0; i < kCounts && !untried.empty() && !host_.cancelled(); ++i) {
+    // Of those that do not fit by the last model, the most micro-batches need the least memory.
+    std::pair<double, int64_t> next = {kInfinite, 0};
+    for (const int64_t count : untried) {
+      next = std::min(next, {Predict(models_.back(), count), -count});
     }
-    gathers = true;
-    GroupChoice& group = plan.Group(groups_[i].parameters, {kAxis});
-    group.set_gather(modes[i] == kSharded ? GroupChoice::EACH_PHASE : GroupChoice::ONCE);
-    group.set_reduce(GroupChoice::EACH_MICRO_BATCH);
+    const auto [seconds, negated] = next;
+    const Candidate* const best = candidates_.Fastest(limit_);
+    if (best != nullptr && seconds >= best->cost.step_seconds()) break;
+    RETURN_IF_ERROR(Search({.micro_batches = -negated}, slices));
+    Report(0.4 + 0.1 * (i + 1));
+    untried.erase(std::find(untried.begin(), untried.end(), -negated));
   }
-  if (buckets) plan.stage().add_pass()->mutable_bucket_gradients();
-  if (gathers) {
-    plan.stage().add_pass()->mutable_prefetch_gathers()->set_distance(1);
-    plan.stage().add_pass()->mutable_limit_gathers()->set_in_flight(2);
-  }
-  return plan.Build();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<StepCost> Candidates::Lower(const Modes& modes) {
-  for (const Candidate& known : candidates_) {
-    if (known.modes == modes) return known.cost;
-  }
-  Candidate candidate = {modes, PlanOf(modes), {}};
-  ASSIGN_OR_RETURN(candidate.cost, host_.Lower(candidate.plan));
-  candidates_.push_back(std::move(candidate));
-  return candidates_.back().cost;
-}
-
-const Candidate* Candidates::Fastest(int64_t limit) const {
-  const Candidate* best = nullptr;
-  for (const Candidate& candidate : candidates_) {
-    if (limit > 0 && candidate.cost.peak_bytes() > limit) continue;
-    if (best == nullptr || candidate.cost.step_seconds() < best->cost.step_seconds()) {
-      best = &candidate;
-    }
-  }
-  return best;
-}
-
-const Candidate& Candidates::Smallest() const {
-  return *std::min_element(candidates_.begin(), candidates_.end(),
-                           [](const Candidate& a, const Candidate& b) {
-                             return a.cost.peak_bytes() < b.cost.peak_bytes();
-                           });
-}
-
-// The work of the model's passes, by units in the order of the forward pass: what comes before the
-// blocks, the blocks, and what comes behind them.
-struct Work {
-  std::vector<double> share;  // of all computation
-  int tail = 0;               // the last unit; those between the first and it are the blocks
-  int operators = 0;
-};
-
-absl::StatusOr<Work> WorkOf(const ModelInfo& model, Host& host) {
-  ASSIGN_OR_RETURN(const RunGraphs graphs, host.Graphs());
-  DescribeOperators describe;
-  describe.set_graph(model.graph);
-  ASSIGN_OR_RETURN(const OperatorDescriptions operators, host.Describe(describe));
-  const int blocks = static_cast<int>(model.blocks.size());
-  Work work = {.share = std::vector<double>(blocks + 2, 0), .tail = blocks + 1};
-  double all = 0;
+absl::StatusOr<const Candidate*> Planner::Find() {
+  ASSIGN_OR_RETURN(const RunGraphs graphs, host_.Graphs());
   for (const GraphProto& graph : graphs.graphs()) {
-    if (graph.name() != model.graph) continue;
-    work.operators = graph.ops_size();
-    bool in_forward = false, in_backward = false;  // a block has been seen in this pass
-    for (int i = 0; i < graph.ops_size(); ++i) {
-      const GraphProto::Op& op = graph.ops(i);
-      if (op.phase() == GraphProto::UPDATE) continue;
-      const bool forward = op.phase() == GraphProto::FORWARD;
-      bool& in_blocks = forward ? in_forward : in_backward;
-      in_blocks = in_blocks || op.block() >= 0;
-      const int unit = op.block() >= 0 ? op.block() + 1 : in_blocks == forward ? work.tail : 0;
-      work.share[unit] += operators.operators(i).flops();
-      all += operators.operators(i).flops();
-    }
+    if (graph.name() == model_.graph) operators_ = graph.ops_size();
   }
-  for (double& share : work.share) share /= std::max(all, 1.0);
-  return work;
+  RETURN_IF_ERROR(SearchWithin());
+  if (candidates_.Fastest(limit_) == nullptr) RETURN_IF_ERROR(FindSmallest());
+  RETURN_IF_ERROR(Improve());
+  if (const Candidate* const best = candidates_.Fastest(limit_); best != nullptr) return best;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no choice of what is sharded, sliced and recomputed fits into ", limit_,
+      " bytes; the smallest limit that was found is ", candidates_.Smallest()->cost.peak_bytes()));
 }
 
-// Bytes and times of the step that do not depend on how groups are stored.
-struct Step {
-  double forward_seconds = 0, backward_seconds = 0;  // computation of one micro-batch
-  double activation_bytes = 0;
-  int64_t micro_batches = 1;
-};
-
-// Returns the alternatives of a group of parameters, in the order of Mode, with the computation
-// that has this share of the step's.
-std::vector<search::Alternative> AlternativesOf(int64_t bytes, int64_t state_bytes, int64_t ranks,
-                                                const Step& step, double share,
-                                                absl::Span<const double> seconds, bool root) {
-  const auto kept = static_cast<int64_t>(share * step.activation_bytes);
-  const int64_t gather = Picoseconds(seconds[1]);
-  search::Alternative replicated;
-  replicated.forward_ps = Picoseconds(share * step.forward_seconds);
-  replicated.backward_ps = Picoseconds(share * step.backward_seconds);
-  // Full gradients are reduced once, after the last micro-batch.
-  replicated.reduction_ps = Picoseconds(seconds[0]) / step.micro_batches;
-  replicated.held_bytes = state_bytes + kept;
-  replicated.growth_bytes = bytes - kept;
-  search::Alternative sharded = replicated;
-  sharded.forward_gather_ps = sharded.backward_gather_ps = gather;
-  sharded.reduction_ps = Picoseconds(seconds[2]);
-  sharded.held_bytes = (state_bytes + ranks - 1) / ranks + kept;
-  sharded.growth_bytes = (bytes + ranks - 1) / ranks - kept;
-  sharded.surge_bytes = 2 * bytes;  // gathered, and its full gradient
-  search::Alternative once = sharded;
-  once.backward_gather_ps = 0;
-  once.held_bytes += bytes;
-  once.growth_bytes -= root ? 0 : bytes;
-  once.surge_bytes = bytes;
-  // Parameters of no block are used before and behind the blocks, so they stay gathered.
-  if (root) sharded = once;
-  return {replicated, sharded, once};
+absl::Status Planner::FindSmallest() {
+  const int64_t requested = limit_;
+  absl::Status status;
+  for (bool smaller = true; smaller && status.ok() && !host_.cancelled();) {
+    limit_ = candidates_.Smallest()->cost.peak_bytes() - 1;
+    status = SearchWithin();
+    smaller = candidates_.Fastest(limit_) != nullptr;
+  }
+  limit_ = requested;
+  return status;
 }
 
-absl::StatusOr<Prices> PriceGroups(const Groups& groups, int ranks, Host& host) {
-  PriceCollectives request;
-  MeshAxis& axis = *request.add_mesh();
-  axis.set_name(kAxis);
-  axis.set_size(ranks);
-  using Collective = ProgramProto::Collective;
-  for (const FlatGroup& group : groups) {
-    for (const auto operation :
-         {Collective::ALL_REDUCE, Collective::ALL_GATHER, Collective::REDUCE_SCATTER}) {
-      PriceCollectives::Call& call = *request.add_calls();
-      call.set_operation(operation);
-      call.set_dtype(TypeProto::F32);
-      call.set_elements(group.bytes / static_cast<int64_t>(sizeof(float)));
-      call.add_mesh_axes(kAxis);
+absl::Status Planner::SearchWithin() {
+  const int64_t first = MicroBatchCounts().front();
+  // Slices only save memory, so they are tried if nothing else fits; and then without gathers
+  // ahead.
+  for (const auto& [slices, prefetches] : {std::pair(false, true), {true, true}, {true, false}}) {
+    if (candidates_.Fastest(limit_) != nullptr || host_.cancelled()) break;
+    RETURN_IF_ERROR(Search({.micro_batches = first, .prefetches = prefetches}, slices));
+    Report(0.4);
+    if (prefetches) RETURN_IF_ERROR(TryMicroBatches(slices));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Planner::Search(const Settings& settings, bool slices) {
+  absl::StatusOr<StepModel> step = osdp::MakeStepModel(
+      request_, model_, units_, settings,
+      {.recomputed = request_.MayDecide(PlanRequest::RECOMPUTE), .slices = slices}, host_,
+      candidates_);
+  // Other settings may be possible, if the first ones are.
+  if (absl::IsInvalidArgument(step.status()) && !models_.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(step.status());
+  RETURN_IF_ERROR(Propose(*step, 0));
+  if (candidates_.Fastest(limit_) == nullptr) RETURN_IF_ERROR(ProposeSmallest(*step));
+  models_.push_back(*std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status Planner::ProposeSmallest(StepModel& step) {
+  for (const Storage storage : {Storage::kPieces, Storage::kSlices}) {
+    const bool recompute = request_.MayDecide(PlanRequest::RECOMPUTE);
+    const std::vector<Mode> modes = osdp::ModesOfCorner(units_, {storage, recompute});
+    const std::vector<int> choices = step.ChoicesOf(modes);
+    if (step.ModesOf(choices) != modes) continue;  // not of this model's alternatives
+    const auto lowered = candidates_.Lower(modes, step.settings);
+    if (absl::IsInvalidArgument(lowered.status())) continue;
+    RETURN_IF_ERROR(lowered.status());
+    const int64_t peak = (*lowered)->cost.peak_bytes();
+    RETURN_IF_ERROR(Propose(step, peak - search::Evaluate(step.problem, choices).peak_bytes));
+    if (peak <= limit_) break;
+  }
+  return absl::OkStatus();
+}
+
+// Corrects the model's limit by what lowering finds, until its Plan fits and leaves little.
+absl::Status Planner::Propose(StepModel& step, int64_t excess) {
+  for (int i = 0; i < kProposals && !host_.cancelled(); ++i) {
+    step.problem.limit_bytes =
+        limit_ == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit_ - excess;
+    const search::Solution solution =
+        search::Solve(step.problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
+    const std::vector<int>& choices = solution.found() ? solution.choices : solution.least_choices;
+    if (choices.empty()) break;
+    const absl::StatusOr<const Candidate*> lowered =
+        candidates_.Lower(step.ModesOf(choices), step.settings);
+    if (absl::IsInvalidArgument(lowered.status())) break;
+    RETURN_IF_ERROR(lowered.status());
+    const int64_t peak = (*lowered)->cost.peak_bytes();
+    const int64_t found = peak - search::Evaluate(step.problem, choices).peak_bytes;
+    if (limit_ == 0 || found == excess) break;
+    if (peak <= limit_ && limit_ - peak < limit_ / 100) break;
+    excess = found;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Planner::Change> Planner::ChangesOf(const StepModel& step, std::vector<int> choices,
+                                                bool of_two) const {
+  std::vector<Change> changes;
+  const auto add = [&] {
+    const search::Outcome outcome = search::Evaluate(step.problem, choices);
+    const bool exceeds = limit_ > 0 && outcome.peak_bytes > step.problem.limit_bytes;
+    changes.emplace_back(exceeds, outcome.step_ps, choices);
+  };
+  const int units = static_cast<int>(step.modes.size()) - 1;
+  // Calls `then` with each other choice of a unit.
+  const auto for_each_other = [&](int unit, const auto& then) {
+    const int chosen = choices[unit];
+    for (int k = 0; k < static_cast<int>(step.modes[unit].size()); ++k) {
+      choices[unit] = k;
+      if (k != chosen) then();
+    }
+    choices[unit] = chosen;
+  };
+  for (int i = 0; i < units; ++i) {
+    for_each_other(i, [&] {
+      if (!of_two) return add();
+      for (int j = i + 1; j < units; ++j) for_each_other(j, add);
+    });
+  }
+  std::sort(changes.begin(), changes.end());
+  return changes;
+}
+
+// Lowers what differs from the fastest Plan in one unit, or else in two, as long as that is faster:
+// first what the model says is fastest; what exceeds the limit by the model comes last.
+absl::Status Planner::Improve() {
+  // A large model takes longer to lower, and its model of a step is closer.
+  const double operators = std::max(1, operators_);
+  const int most = candidates_.size() +
+                   static_cast<int>(std::clamp(kLowerings / operators / operators, 6., 200.));
+  const Candidate* best = candidates_.Fastest(limit_);
+  for (bool of_two = false; best != nullptr;) {
+    const auto of_settings = [&](const StepModel& step) { return step.settings == best->settings; };
+    const auto step = std::find_if(models_.rbegin(), models_.rend(), of_settings);
+    if (step == models_.rend()) break;
+    for (const auto& [exceeds, time, choices] :
+         ChangesOf(*step, step->ChoicesOf(best->modes), of_two)) {
+      if (candidates_.size() >= most || host_.cancelled()) return absl::OkStatus();
+      const auto lowered = candidates_.Lower(step->ModesOf(choices), best->settings);
+      if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
+      if (of_two && candidates_.Fastest(limit_) != best) break;
+    }
+    const Candidate* const now = candidates_.Fastest(limit_);
+    if (now == best && of_two) break;
+    of_two = now == best;
+    best = now;
+  }
+  return absl::OkStatus();
+}
+
+void Planner::Report(double fraction) const {
+  Progress progress;
+  progress.set_fraction(fraction);
+  progress.set_message(absl::StrCat(candidates_.size(), " Plans are lowered"));
+  if (const Candidate* const best = candidates_.Fastest(limit_); best != nullptr) {
+    *progress.mutable_best() = best->plan;
+  }
+  host_.Report(progress);
+}
+
+std::string Planner::Summary(const Candidate& best) const {
+  absl::btree_map<std::string, int> counts;
+  for (const Mode& mode : best.modes) ++counts[osdp::NameOf(mode)];
+  const std::string chosen = absl::StrJoin(counts, "; ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.second, " ", entry.first);
+  });
+  return absl::StrCat("of ", units_.size(), " units of parameters: ", chosen,
+                      best.settings.micro_batches > 1
+                          ? absl::StrCat("; ", best.settings.micro_batches, " micro-batches")
+                          : "",
+                      "; ", candidates_.size(), " Plans were lowered");
+}
+
+Explanation Planner::Explain(const Candidate& best) const {
+  Explanation explanation;
+  const StepCost& cost = best.cost;
+  explanation.set_least_limit_bytes(candidates_.Smallest()->cost.peak_bytes());
+  explanation.add_notes(Summary(best));
+  const double computation = cost.computation_seconds();
+  explanation.add_notes(absl::StrFormat(
+      "decided by prices of which %.0f%% of computation was measured, %.0f%% interpolated, and the "
+      "rest is by the rates of the cluster",
+      100 * cost.measured_seconds() / std::max(computation, 1e-30),
+      100 * cost.interpolated_seconds() / std::max(computation, 1e-30)));
+  for (const StepModel& step : models_) {
+    if (step.settings != best.settings) continue;
+    const std::vector<int> chosen = step.ChoicesOf(best.modes);
+    const search::Outcome now = search::Evaluate(step.problem, chosen);
+    for (size_t i = 0; i < units_.size(); ++i) {
+      Explanation::Decision& decision = *explanation.add_decisions();
+      decision.set_subject(units_[i].name);
+      decision.set_choice(osdp::NameOf(best.modes[i]));
+      for (size_t k = 0; k < step.modes[i].size(); ++k) {
+        if (step.modes[i][k] == best.modes[i]) continue;
+        std::vector<int> other = chosen;
+        other[i] = static_cast<int>(k);
+        const search::Outcome outcome = search::Evaluate(step.problem, other);
+        Explanation::Decision::Alternative& alternative = *decision.add_alternatives();
+        alternative.set_choice(osdp::NameOf(step.modes[i][k]));
+        // The model's differences are closer than its sums.
+        alternative.set_step_seconds(cost.step_seconds() +
+                                     static_cast<double>(outcome.step_ps - now.step_ps) * 1e-12);
+        alternative.set_peak_bytes(cost.peak_bytes() + outcome.peak_bytes - now.peak_bytes);
+      }
     }
   }
-  return host.Price(request);
+  return explanation;
 }
 
 class Osdp : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
-    ASSIGN_OR_RETURN(const ModelInfo model, host.Model());
-    Groups groups = DivideIntoGroups(model);
-    // Parameters that lie in no block are needed first, and their gradients are complete last.
-    std::stable_partition(groups.begin(), groups.end(),
-                          [](const FlatGroup& group) { return group.root; });
-    const int64_t limit = request.memory_limit_bytes();
-    Candidates candidates(model, groups, host);
-    Modes sharded(groups.size(), kSharded);
-    ASSIGN_OR_RETURN(const StepCost smallest, candidates.Lower(sharded));
-    for (const Mode mode : {kReplicated, kGatheredOnce}) {
-      RETURN_IF_ERROR(candidates.Lower(Modes(groups.size(), mode)).status());
-    }
-    ASSIGN_OR_RETURN(const Work work, WorkOf(model, host));
-    ASSIGN_OR_RETURN(search::Problem problem,
-                     ProblemOf(request, host, model, groups, work, smallest));
-    // The search's model of memory is corrected by what lowering finds, until its Plan fits and
-    // leaves little.
-    sharded.push_back(0);
-    int64_t excess = smallest.peak_bytes() - search::Evaluate(problem, sharded).peak_bytes;
-    for (int i = 0; i < kProposals && !host.cancelled(); ++i) {
-      problem.limit_bytes = limit == 0 ? std::numeric_limits<int64_t>::max() / 4 : limit - excess;
-      const search::Solution solution =
-          search::Solve(problem, {.gap = kGap, .stop = [&host] { return host.cancelled(); }});
-      if (!solution.found()) break;
-      const Modes modes(solution.choices.begin(), solution.choices.end() - 1);
-      ASSIGN_OR_RETURN(const StepCost cost, candidates.Lower(modes));
-      const int64_t found = cost.peak_bytes() - solution.outcome.peak_bytes;
-      if (limit == 0 || found == excess) break;
-      if (cost.peak_bytes() <= limit && limit - cost.peak_bytes() < limit / 100) break;
-      excess = found;
-    }
-    // Lowering takes time in proportion to the operators.
-    const int lowerings = std::clamp(kOperators / std::max(1, work.operators), 12, 200);
-    RETURN_IF_ERROR(Improve(limit, lowerings, host, candidates));
-    if (const Candidate* const best = candidates.Fastest(limit); best != nullptr) {
-      host.Log(absl::StrCat(
-          "of ", groups.size(), " groups of parameters, ", absl::c_count(best->modes, kReplicated),
-          " are replicated, ", absl::c_count(best->modes, kSharded), " sharded, and ",
-          absl::c_count(best->modes, kGatheredOnce), " sharded and gathered once; ",
-          candidates.size(), " Plans were lowered"));
-      return best->plan;
-    }
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no choice of what is sharded fits into ", limit,
-        " bytes; the smallest limit that was found is ", candidates.Smallest().cost.peak_bytes()));
+    ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits());
+    Planner planner(request, model, host);
+    ASSIGN_OR_RETURN(const Candidate* const best, planner.Find());
+    host.Log(planner.Summary(*best));
+    host.Explain(planner.Explain(*best));
+    return best->plan;
   }
 
- private:
-  // Lowers what differs from the fastest Plan in one group, as long as that is faster.
-  static absl::Status Improve(int64_t limit, int lowerings, Host& host, Candidates& candidates) {
-    const Candidate* best = candidates.Fastest(limit);
-    for (bool changed = best != nullptr; changed;) {
-      changed = false;
-      Modes modes = best->modes;
-      for (size_t i = 0; i < modes.size(); ++i) {
-        const int mode = modes[i];
-        for (int other = 0; other < kModes; ++other) {
-          if (candidates.size() >= lowerings || host.cancelled()) return absl::OkStatus();
-          modes[i] = other;
-          RETURN_IF_ERROR(candidates.Lower(modes).status());
-        }
-        modes[i] = mode;
-      }
-      const Candidate* const now = candidates.Fastest(limit);
-      changed = now->modes != modes;
-      best = now;
-    }
-    return absl::OkStatus();
-  }
-
-  static constexpr int kProposals = 12, kOperators = 200'000;
-  static constexpr double kGap = 1e-3;
-
-  static absl::StatusOr<search::Problem> ProblemOf(const Request& request, Host& host,
-                                                   const ModelInfo& model, const Groups& groups,
-                                                   const Work& work, const StepCost& lowered) {
-    ASSIGN_OR_RETURN(const Prices prices, PriceGroups(groups, request.ranks(), host));
-    Step step;
-    step.micro_batches = std::max<int64_t>(1, request.micro_batches());
-    const auto micro_batches = static_cast<double>(step.micro_batches);
-    step.forward_seconds = TimeOf(lowered, "forward") / micro_batches;
-    step.backward_seconds =
-        (TimeOf(lowered, "backward") + TimeOf(lowered, "recomputation")) / micro_batches;
-    for (const StepCost::Memory& memory : lowered.memory()) {
-      if (memory.category() == "activations") step.activation_bytes = memory.bytes();
-    }
-    search::Problem problem;
-    for (size_t i = 0; i < groups.size(); ++i) {
-      int block = -1;
-      int64_t state = 0;
-      for (const ParameterInfo& parameter : model.parameters) {
-        if (!absl::c_linear_search(groups[i].parameters, parameter.path)) continue;
-        block = std::max(block, parameter.block);
-        state += parameter.bytes;
-        for (const OptimizerStateInfo& moment : parameter.optimizer_states) state += moment.bytes;
-      }
-      problem.units.push_back(
-          AlternativesOf(groups[i].bytes, state, request.ranks(), step, work.share[block + 1],
-                         absl::MakeConstSpan(prices.seconds().data() + 3 * i, 3), groups[i].root));
-    }
-    // The operators behind the blocks are a unit without parameters: those are with the first unit.
-    search::Alternative tail =
-        AlternativesOf(0, 0, 1, step, work.share[work.tail], {0, 0, 0}, true).front();
-    problem.units.push_back({tail});
-    return problem;
+  absl::StatusOr<std::string> Check(const Request& request, const Plan& plan, Host& host) override {
+    ASSIGN_OR_RETURN(const StepCost saved, host.Lower(plan));
+    ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits());
+    Planner planner(request, model, host);
+    ASSIGN_OR_RETURN(const Candidate* const best, planner.Find());
+    const double seconds = best->cost.step_seconds();
+    if (saved.step_seconds() <= seconds * (1 + kWorthwhile)) return "";
+    return absl::StrFormat(
+        "another Plan is faster by %.1f%%: %.4g s instead of %.4g s, in %d bytes",
+        100 * (saved.step_seconds() / seconds - 1), seconds, saved.step_seconds(),
+        best->cost.peak_bytes());
   }
 };
 
@@ -323,8 +366,9 @@ class Osdp : public Strategy {
 TESSERA_STRATEGY(
     Osdp, {
               .name = "osdp",
-              .version = "0.1",
+              .version = "0.2",
               .summary = "shards as much as the memory limit requires, where that costs the least",
+              .needs_minor = 1,
           });
 
 }  // namespace tessera::strategy

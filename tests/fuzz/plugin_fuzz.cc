@@ -26,6 +26,7 @@ class NoListener : public PluginListener {
  public:
   void Report(const strategy::Progress&) override {}
   void Log(const std::string&) override {}
+  void Explain(const strategy::Explanation&) override {}
   bool cancelled() override { return false; }
 };
 
@@ -34,10 +35,12 @@ void Ignore(void*, const char*, size_t) {}
 int32_t CallServices(const TesseraStrategy*, const TesseraHost* host, const char*, size_t,
                      const TesseraSink* result) {
   const TesseraSink ignored = {sizeof(TesseraSink), nullptr, Ignore};
-  const TesseraService services[] = {
-      host->describe_operators,    host->price_operators, host->price_collectives,
-      host->price_redistributions, host->read_plan,       host->complete_plan,
-      host->lower_plans,           host->make_program,    host->report_progress};
+  const TesseraService services[] = {host->describe_operators, host->price_operators,
+                                     host->price_collectives,  host->price_redistributions,
+                                     host->read_plan,          host->complete_plan,
+                                     host->lower_plans,        host->make_program,
+                                     host->report_progress,    host->graphs,
+                                     host->explain_plan};
   const absl::string_view rest = input.substr(input.empty() ? 0 : 1);
   const size_t service = input.empty() ? 99 : static_cast<uint8_t>(input[0]);
   if (service < std::size(services)) {

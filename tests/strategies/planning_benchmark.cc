@@ -1,9 +1,10 @@
 // Times planning: a strategy's Plan with its estimate, and one more candidate in an open planning
 // context, which is the cost per candidate of a search, also where a kernel has been chosen for
-// each request that several can run. (It is drawn at random. Each instruction of one that needs a
-// workspace adds a buffer to the memory plan, up to a sixth of the time of the 175B run.) Pricing
-// alone, of a lowered Plan, grows with the number of ranks. Seconds are processor time, so that
-// other load does not count.
+// each request that several can run. Each candidate changes a decision about another block: when it
+// is gathered, or, without groups, whether it is computed again. (It is drawn at random. Each
+// instruction of one that needs a workspace adds a buffer to the memory plan, up to a sixth of the
+// time of the 175B run.) Pricing alone, of a lowered Plan, grows with the number of ranks. Seconds
+// are processor time, so that other load does not count.
 //
 //   ./bazelw run -c opt //tests/strategies:planning_benchmark
 #include <algorithm>
@@ -41,9 +42,10 @@ double SecondsOf(const std::function<absl::Status()>& function, absl::Status* st
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
-// Returns the seconds in which a context lowers these Plans and prices them.
-absl::StatusOr<double> LoweringSeconds(const PlanningContext& context,
-                                       const strategy::LowerPlans& candidates) {
+// Returns the seconds in which a context lowers a candidate and prices it.
+absl::StatusOr<double> LoweringSeconds(const PlanningContext& context, Plan candidate) {
+  strategy::LowerPlans candidates;
+  *candidates.add_plans() = std::move(candidate);
   absl::Status status;
   const double seconds = SecondsOf(
       [&]() -> absl::Status {
@@ -54,6 +56,25 @@ absl::StatusOr<double> LoweringSeconds(const PlanningContext& context,
       &status);
   RETURN_IF_ERROR(status);
   return seconds;
+}
+
+// Returns the Plan with another decision about block `i`.
+Plan WithBlockChanged(Plan plan, int i) {
+  Stage& stage = *plan.mutable_stages(0);
+  if (stage.group_size() > 1) {  // the first group is not of a block
+    GroupChoice& group = *stage.mutable_group(1 + i % (stage.group_size() - 1));
+    group.set_gather(group.gather() == GroupChoice::ONCE ? GroupChoice::EACH_PHASE
+                                                         : GroupChoice::ONCE);
+    return plan;
+  }
+  PlanPart* train = nullptr;
+  for (PlanPart& part : *stage.mutable_parts()) {
+    if (part.graph() == kTrain) train = &part;
+  }
+  if (train == nullptr) train = stage.add_parts();
+  train->set_graph(kTrain);
+  train->add_recompute(absl::StrCat("blocks.", i));
+  return plan;
 }
 
 double MedianOf(std::vector<double> seconds) {
@@ -106,13 +127,13 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy) {
   request.set_ranks(sizes.ranks);
   request.set_micro_batches(1);
   SetOptions(options, request);
-  strategy::LowerPlans candidate;
+  Plan plan;
   CompiledRun compiled;
   absl::Status status;
   const double planning = SecondsOf(
       [&]() -> absl::Status {
         ASSIGN_OR_RETURN(const StrategyPlan made, PlanWith(plugin, request, context, {}));
-        *candidate.add_plans() = made.plan;
+        plan = made.plan;
         ASSIGN_OR_RETURN(compiled, CompileRun(graphs, made.plan, *backend, sizes.ranks));
         *planning_for.settings.mutable_kernels() =
             DrawKernels(compiled.programs, *backend, /*seed=*/1);
@@ -121,8 +142,12 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy) {
       &status);
   RETURN_IF_ERROR(status);
   const PlanningContext with_kernels(graphs, planning_for);
+  // The contexts have seen a candidate.
+  RETURN_IF_ERROR(LoweringSeconds(*context, plan).status());
+  RETURN_IF_ERROR(LoweringSeconds(with_kernels, plan).status());
   std::vector<double> by_rule(kRounds), chosen(kRounds);
   for (int round = 0; round < kRounds; ++round) {
+    const Plan candidate = WithBlockChanged(plan, round);
     ASSIGN_OR_RETURN(by_rule[round], LoweringSeconds(*context, candidate));
     ASSIGN_OR_RETURN(chosen[round], LoweringSeconds(with_kernels, candidate));
   }

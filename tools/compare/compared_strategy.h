@@ -104,7 +104,7 @@ class ComparedStrategy {
   void Calibrate(StrategyResult* result) const;
 
   const CommandLine line_;
-  const ConfiguredRun configured_;
+  ConfiguredRun configured_;
   std::vector<std::string> notes_;
   CompiledRun compiled_;  // from Compile to Begin
   int64_t arena_bytes_ = 0, state_bytes_ = 0;

@@ -283,7 +283,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
   ASSIGN_OR_RETURN(ranks.of_host, PlannedRanksOfHost(line, size));
   ranks.cores = std::max(1, AvailableCores() / ranks.of_host);
   std::vector<std::string> notes;
-  ASSIGN_OR_RETURN(const ConfiguredRun configured, ConfigureRun(line, definition, ranks, &notes));
+  ASSIGN_OR_RETURN(ConfiguredRun configured, ConfigureRun(line, definition, ranks, &notes));
   ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareRun(line, configured, &notes));
   const CompiledRun& compiled = prepared.compiled;
   PrintNotes(notes);

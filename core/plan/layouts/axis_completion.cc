@@ -1,6 +1,7 @@
 #include "core/plan/layouts/axis_completion.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -231,7 +232,8 @@ class AxisCompletion {
     const Op& op = graph_.op(id);
     ExpectedLayouts expected =
         ExpectDual(graph_, op, graph_.op(forward), result_.ops[forward].signature);
-    const std::vector<Signature> possible = WithoutPartialFlexible(op, signatures);
+    std::vector<Signature> without;
+    const absl::Span<const Signature> possible = WithoutPartialFlexible(op, signatures, without);
     const std::vector<Arriving> arriving = ArrivingAt(id);
     std::optional<Signature> best =
         BestExpected(FittedUseOf(id, possible), expected, arriving, split_);
@@ -261,9 +263,10 @@ class AxisCompletion {
   }
 
   // Returns the signatures in which no flexible input is partial, except a constant that its op can
-  // compute as partial.
-  std::vector<Signature> WithoutPartialFlexible(const Op& op,
-                                                std::vector<Signature> signatures) const {
+  // compute as partial: all of them, or those that this sets `without` to.
+  absl::Span<const Signature> WithoutPartialFlexible(const Op& op,
+                                                     const std::vector<Signature>& signatures,
+                                                     std::vector<Signature>& without) const {
     const auto impossible = [&](const Signature& signature) {
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         if (!signature.inputs[i].partial() || !flexible_[op.inputs[i]]) continue;
@@ -271,9 +274,10 @@ class AxisCompletion {
       }
       return false;
     };
-    signatures.erase(std::remove_if(signatures.begin(), signatures.end(), impossible),
-                     signatures.end());
-    return signatures;
+    if (absl::c_none_of(signatures, impossible)) return signatures;
+    std::remove_copy_if(signatures.begin(), signatures.end(), std::back_inserter(without),
+                        impossible);
+    return without;
   }
 
   // Returns whether `value` is a constant whose op can compute it as `partial`.
@@ -304,7 +308,8 @@ class AxisCompletion {
       const bool follows_partial = op.phase == Phase::kUpdate && any_partial;
       if (follows_partial && layout.has_value() && layout->broadcast()) layout = std::nullopt;
     }
-    const std::vector<Signature> possible = WithoutPartialFlexible(op, signatures);
+    std::vector<Signature> without;
+    const absl::Span<const Signature> possible = WithoutPartialFlexible(op, signatures, without);
     std::optional<SignatureFit> fit =
         FitOrGather(FittedUseOf(id, possible), arriving, op.inputs, split_);
     if (fit.has_value()) return AxisUse::By(std::move(fit->signature));

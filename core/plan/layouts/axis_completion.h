@@ -19,7 +19,7 @@ namespace tessera {
 
 // The local types of an op's inputs and outputs, after the split along the preceding axes.
 struct LocalTypes {
-  std::vector<TensorType> inputs, outputs;
+  absl::Span<const TensorType> inputs, outputs;
 };
 
 // How a value is stored along the axis.

@@ -91,24 +91,24 @@ ExpectedLayouts ExpectDual(const Graph& graph, const Op& op, const Op& forward,
 
 std::optional<Signature> BestExpected(const FittedUse& use, const ExpectedLayouts& expected,
                                       absl::Span<const Arriving> arriving, const SplitAxis& axis) {
-  std::vector<Signature> signatures(use.signatures.begin(), use.signatures.end());
   Signature broadcast;
   broadcast.inputs.resize(use.inputs.size());
   broadcast.outputs.resize(use.outputs.size());
-  signatures.push_back(std::move(broadcast));
   std::optional<Signature> best;
   int closest = -1;
-  for (const Signature& signature : signatures) {
+  const auto consider = [&](const Signature& signature) {
     int64_t factor = 0;
-    if (!MeetsExpectations(signature.inputs, expected.inputs, factor)) continue;
-    if (!MeetsExpectations(signature.outputs, expected.outputs, factor)) continue;
+    if (!MeetsExpectations(signature.inputs, expected.inputs, factor)) return;
+    if (!MeetsExpectations(signature.outputs, expected.outputs, factor)) return;
     if (factor == 0) factor = ArrivingFactor(signature, arriving);
     Signature scaled = WithUnits(signature, factor);
     const int closeness = Closeness(scaled, arriving);
-    if (closeness <= closest) continue;
+    if (closeness <= closest) return;
     closest = closeness;
     best = std::move(scaled);
-  }
+  };
+  for (const Signature& signature : use.signatures) consider(signature);
+  consider(broadcast);
   return best;
 }
 

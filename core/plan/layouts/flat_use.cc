@@ -19,19 +19,19 @@ std::optional<AxisUse> UseOnFlatRange(const Op& op, const LocalTypes& types,
                                       absl::Span<const Signature> signatures) {
   // A member without dimensions is [1] in its group, of which a rank holds all or nothing. A sum of
   // [1] has another shape than its input, a sum of [] has the same.
-  LocalTypes in_group = {types.inputs, types.outputs};
-  bool has_scalars = false;
+  LocalTypes in_group = types;
+  std::vector<TensorType> inputs;  // empty if no member is a scalar
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!IsFlat(updated[op.inputs[i]]) || !types.inputs[i].shape.empty()) continue;
-    in_group.inputs[i].shape = {1};
-    has_scalars = true;
+    if (inputs.empty()) inputs.assign(types.inputs.begin(), types.inputs.end());
+    inputs[i].shape = {1};
   }
   std::vector<Signature> of_scalars;
-  if (has_scalars) {
-    absl::StatusOr<std::vector<TensorType>> outputs =
-        op.kind->InferTypes(in_group.inputs, op.attributes);
+  absl::StatusOr<std::vector<TensorType>> outputs;
+  if (!inputs.empty()) {
+    outputs = op.kind->InferTypes(inputs, op.attributes);
     if (!outputs.ok()) return std::nullopt;
-    in_group.outputs = *std::move(outputs);
+    in_group = {inputs, *outputs};
     of_scalars = op.kind->Signatures({in_group.inputs, in_group.outputs, op.attributes});
     signatures = of_scalars;
   }

@@ -68,14 +68,30 @@ class GraphLayout {
 
   // Completes all axes from the beginning, with the ops of `gathers_` on gathered values.
   absl::Status CompleteAxes() {
-    types_.clear();
-    for (const Op& op : graph_.ops()) {
-      types_.push_back({graph_.TypesOf(op.inputs), graph_.TypesOf(op.outputs)});
-    }
+    SetGlobalTypes();
     result_.ops.assign(graph_.ops().size(), {});
     for (const State* cache : caches_) result_.caches[cache->path] = MeshLayout(mesh_.num_axes());
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) RETURN_IF_ERROR(CompleteAxis(axis));
     return absl::OkStatus();
+  }
+
+  // Sets the types of all operands to the global ones.
+  void SetGlobalTypes() {
+    operands_.clear();
+    for (const Op& op : graph_.ops()) {
+      for (const ValueId input : op.inputs) operands_.push_back(graph_.value(input).type);
+      for (const ValueId output : op.outputs) operands_.push_back(graph_.value(output).type);
+    }
+    types_.clear();
+    size_t next = 0;
+    const auto take = [&](size_t count) {
+      next += count;
+      return absl::MakeConstSpan(operands_).subspan(next - count, count);
+    };
+    for (const Op& op : graph_.ops()) {
+      const absl::Span<const TensorType> inputs = take(op.inputs.size());
+      types_.push_back({inputs, take(op.outputs.size())});
+    }
   }
 
   // Adds to `gathers_` the ops that are on the range of a flat group along some axes, but cannot be
@@ -139,10 +155,14 @@ class GraphLayout {
         layout = layout.With(axis, result.values[cache->updated]);
       }
     }
+    // The next axis gets the local types.
+    TensorType* operand = operands_.data();
     for (const OpId i : types_.ids()) {
-      // The next axis gets the local types.
-      ShrinkToParts(result.ops[i].signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
-      ShrinkToParts(result.ops[i].signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
+      const Signature& signature = result.ops[i].signature;
+      const size_t inputs = types_[i].inputs.size(), outputs = types_[i].outputs.size();
+      ShrinkToParts(signature.inputs, mesh_.axis(axis).size, {operand, inputs});
+      ShrinkToParts(signature.outputs, mesh_.axis(axis).size, {operand + inputs, outputs});
+      operand += inputs + outputs;
       result_.ops[i].push_back(std::move(result.ops[i]));
     }
     return absl::OkStatus();
@@ -169,14 +189,14 @@ class GraphLayout {
   Table<OpId, const AxisUses*> planned_;                  // nullptr: none
   Table<OpId, bool> gathers_;                             // see AxisDecisions
   std::vector<const State*> caches_;                      // that the Plan leaves open
-  Table<OpId, LocalTypes> types_;
+  std::vector<TensorType> operands_;  // the types of each op's inputs and outputs, op by op
+  Table<OpId, LocalTypes> types_;     // ranges of operands_
   GraphLayouts result_;
 };
 
 }  // namespace
 
-void ShrinkToParts(absl::Span<const AxisLayout> layouts, int ranks,
-                   std::vector<TensorType>& types) {
+void ShrinkToParts(absl::Span<const AxisLayout> layouts, int ranks, absl::Span<TensorType> types) {
   for (size_t i = 0; i < layouts.size(); ++i) {
     if (!layouts[i].split()) continue;
     int64_t& extent = types[i].shape[layouts[i].dim];

@@ -55,7 +55,7 @@ absl::StatusOr<GraphLayouts> LayOutGraph(const Graph& graph, int number, const M
 
 // Replaces types by the padded local types of values with these layouts along an axis of `ranks`
 // ranks.
-void ShrinkToParts(absl::Span<const AxisLayout> layouts, int ranks, std::vector<TensorType>& types);
+void ShrinkToParts(absl::Span<const AxisLayout> layouts, int ranks, absl::Span<TensorType> types);
 
 }  // namespace tessera
 

@@ -10,7 +10,6 @@
 #include "core/layout/layout_text.h"
 #include "core/plan/choices/choice_errors.h"
 #include "core/plan/choices/path_index.h"
-#include "core/plan/graph/optimizer_state.h"
 #include "core/status/status_macros.h"
 #include "core/text/path_pattern.h"
 #include "core/text/quote.h"
@@ -18,26 +17,20 @@
 namespace tessera {
 namespace {
 
-// A state or an input of the Graphs.
-struct Subject {
-  std::string path;
-  std::string origin;  // the path of the recorded state or input
-  TensorType type;
-  Role role = Role::kInput;
-  bool trainable = true;
-};
-
 class DecisionFinder {
  public:
-  DecisionFinder(const Stage& stage, absl::Span<const Graph> graphs, const Mesh& mesh)
+  DecisionFinder(const Stage& stage, absl::Span<const Graph> graphs,
+                 std::shared_ptr<const DecisionSubjects> subjects, const Mesh& mesh)
       : stage_(stage),
         graphs_(graphs),
         mesh_(mesh),
-        may_match_nothing_(HasOtherGraphs(stage, graphs)) {}
+        may_match_nothing_(HasOtherGraphs(stage, graphs)),
+        subjects_(subjects->all()),
+        index_(subjects->index()) {
+    result_.subjects = std::move(subjects);
+  }
 
   absl::StatusOr<LayoutDecisions> Find() && {
-    ListSubjects();
-    result_.parameter_of = ParametersOfOptimizerState(graphs_);
     for (const StoreChoice& choice : stage_.store()) {
       RETURN_IF_ERROR(InChoice("store", choice.path(), FindStored(choice)));
     }
@@ -57,24 +50,6 @@ class DecisionFinder {
     return UnmatchedPath(pattern, kind, paths, graphs_);
   }
 
-  void AddSubject(Subject subject) {
-    if (index_.Has(subject.path)) return;
-    index_.Add(subject.path, subject.origin);
-    subjects_.push_back(std::move(subject));
-  }
-
-  void ListSubjects() {
-    for (const Graph& graph : graphs_) {
-      for (const State& state : graph.states()) {
-        AddSubject({state.path, state.origin, state.type, state.role, state.trainable});
-      }
-      for (const GraphInput& input : graph.inputs()) {
-        const Value& value = graph.value(input.value);
-        AddSubject({value.path, value.path, value.type, Role::kInput, true});
-      }
-    }
-  }
-
   // Sets the stored layouts of the states and inputs that a choice names.
   absl::Status FindStored(const StoreChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
@@ -86,7 +61,7 @@ class DecisionFinder {
     const std::vector<int> matching = index_.Matching(pattern);
     if (matching.empty()) return Unmatched(pattern, "state or input", index_.paths());
     for (int i : matching) {
-      const Subject& subject = subjects_[i];
+      const DecisionSubject& subject = subjects_[i];
       const absl::Status fits = CheckLayout(layout, subject.type.shape, mesh_);
       if (!fits.ok()) {
         return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "': ", fits.message()));
@@ -194,7 +169,7 @@ class DecisionFinder {
     if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
     absl::flat_hash_map<std::string, size_t> group_of_scope;
     for (const Member& member : members) {
-      const Subject& subject = subjects_[member.subject];
+      const DecisionSubject& subject = subjects_[member.subject];
       if (!grouped_by_.emplace(subject.path, choice.path()).second) {
         return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "' is named by group ",
                                                        Quote(grouped_by_[subject.path]),
@@ -206,7 +181,7 @@ class DecisionFinder {
         result_.groups.push_back(group);
         first_member_.push_back(member.subject);
       }
-      const Subject& other = subjects_[first_member_[it->second]];
+      const DecisionSubject& other = subjects_[first_member_[it->second]];
       if (other.type.dtype != subject.type.dtype || other.trainable != subject.trainable) {
         return absl::InvalidArgumentError(absl::StrCat(
             "'", subject.path, "' and '", other.path,
@@ -246,22 +221,23 @@ class DecisionFinder {
   // Decides what the store and group choices leave open: `stored` of every state and input but
   // caches, and `updated`.
   absl::Status CompleteLayouts() {
-    for (const Subject& subject : subjects_) {
+    const auto& parameter_of = result_.subjects->parameter_of();
+    for (const DecisionSubject& subject : subjects_) {
       if (subject.role == Role::kCache || subject.role == Role::kOptimizerState) continue;
       FindOrAddStored(subject.path);
       if (subject.role == Role::kParameter)
         result_.updated[subject.path] = UpdateLayoutOf(subject.path);
     }
-    for (const Subject& subject : subjects_) {
+    for (const DecisionSubject& subject : subjects_) {
       if (subject.role != Role::kOptimizerState) continue;
-      const auto parameter = result_.parameter_of.find(subject.path);
-      if (parameter == result_.parameter_of.end()) {
+      const auto parameter = parameter_of.find(subject.path);
+      if (parameter == parameter_of.end()) {
         FindOrAddStored(subject.path);
       } else {
         RETURN_IF_ERROR(CompleteOptimizerState(subject.path, parameter->second));
       }
     }
-    for (const auto& [state, parameter] : result_.parameter_of) {
+    for (const auto& [state, parameter] : parameter_of) {
       const StoredLayout updated = result_.updated[parameter];
       result_.updated[state] = updated;
     }
@@ -290,8 +266,12 @@ class DecisionFinder {
   // Finds the operators of all compute choices: those of the stage in all Graphs, those of a part
   // in its Graph.
   absl::Status FindOperators() {
-    std::vector<PathIndex> operators(graphs_.size());
     result_.operators.resize(graphs_.size());
+    const auto has_choices = [](const PlanPart& part) { return part.compute_size() > 0; };
+    if (stage_.compute_size() == 0 && absl::c_none_of(stage_.parts(), has_choices)) {
+      return absl::OkStatus();
+    }
+    std::vector<PathIndex> operators(graphs_.size());
     operator_named_by_.resize(graphs_.size());
     for (size_t g = 0; g < graphs_.size(); ++g) {
       for (const Op& op : graphs_[g].ops()) {
@@ -352,8 +332,8 @@ class DecisionFinder {
   const absl::Span<const Graph> graphs_;
   const Mesh& mesh_;
   const bool may_match_nothing_;
-  std::vector<Subject> subjects_;
-  PathIndex index_;  // of subjects
+  const std::vector<DecisionSubject>& subjects_;
+  const PathIndex& index_;  // of subjects
   absl::flat_hash_map<std::string, std::string> named_by_, grouped_by_;
   // The axes of a group that is gathered after the update, by member.
   absl::flat_hash_map<std::string, std::vector<int>> only_updated_flat_;
@@ -365,8 +345,10 @@ class DecisionFinder {
 }  // namespace
 
 absl::StatusOr<LayoutDecisions> FindDecisions(const Stage& stage, absl::Span<const Graph> graphs,
-                                              const Mesh& mesh) {
-  return DecisionFinder(stage, graphs, mesh).Find();
+                                              const Mesh& mesh,
+                                              std::shared_ptr<const DecisionSubjects> subjects) {
+  if (subjects == nullptr) subjects = std::make_shared<const DecisionSubjects>(graphs);
+  return DecisionFinder(stage, graphs, std::move(subjects), mesh).Find();
 }
 
 }  // namespace tessera

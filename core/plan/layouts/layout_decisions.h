@@ -2,6 +2,7 @@
 #ifndef TESSERA_CORE_PLAN_LAYOUTS_LAYOUT_DECISIONS_H_
 #define TESSERA_CORE_PLAN_LAYOUTS_LAYOUT_DECISIONS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
 #include "core/plan/layouts/axis_use.h"
+#include "core/plan/layouts/decision_subjects.h"
 #include "core/proto/plan.pb.h"
 
 namespace tessera {
@@ -49,8 +51,8 @@ struct LayoutDecisions {
   // and of their optimizer state.
   absl::flat_hash_map<std::string, StoredLayout> updated;
   std::vector<StoreGroup> groups;
-  // By path of optimizer state: the parameter that it belongs to, and whose type it has.
-  absl::flat_hash_map<std::string, std::string> parameter_of;
+  // Never null in the result of FindDecisions.
+  std::shared_ptr<const DecisionSubjects> subjects;
   // For each Graph, the operators that the Plan names.
   std::vector<absl::flat_hash_map<OpId, AxisUses>> operators;
 };
@@ -62,8 +64,11 @@ struct LayoutDecisions {
 //
 // If the Plan has parts (with fingerprints) for other Graphs, it was completed for them as well, so
 // its choices may match nothing here.
-absl::StatusOr<LayoutDecisions> FindDecisions(const Stage& stage, absl::Span<const Graph> graphs,
-                                              const Mesh& mesh);
+//
+// `subjects` are those of the Graphs; if they are null, they are made.
+absl::StatusOr<LayoutDecisions> FindDecisions(
+    const Stage& stage, absl::Span<const Graph> graphs, const Mesh& mesh,
+    std::shared_ptr<const DecisionSubjects> subjects = nullptr);
 
 }  // namespace tessera
 

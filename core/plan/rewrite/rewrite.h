@@ -17,7 +17,7 @@ namespace tessera {
 // part belongs to this Graph (check.h does).
 //
 // `separate` names the inputs that become one input for each micro-batch.
-absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part,
+absl::StatusOr<Graph> RewriteGraph(const Graph& graph, const PlanPart& part,
                                    absl::Span<const std::string> separate = {});
 
 // Returns whether a part changes its Graph.

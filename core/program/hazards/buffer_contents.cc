@@ -24,22 +24,26 @@ StridedRange BytesOf(const ProgramValue& value) {
 
 ValueBytes::ValueBytes(const Program& program) : program_(program) {
   if (program.flats.empty()) return;
+  group_in_.assign(program.buffers.size(), kNone);
   for (const ProgramValue& value : program.values) {
     if (value.flat == kNone || value.sliced_from != kNone || value.buffer == kNone) continue;
-    groups_.try_emplace(value.buffer, Group{program.flats[value.flat].group.get(), value.offset,
-                                            SizeOf(value.type.dtype)});
+    int32_t& group = group_in_[value.buffer];
+    if (group != kNone) continue;
+    group = static_cast<int32_t>(groups_.size());
+    groups_.push_back(
+        {program.flats[value.flat].group.get(), value.offset, SizeOf(value.type.dtype)});
   }
 }
 
 const ValueBytes::Group* ValueBytes::GroupIn(BufferId buffer) const {
-  const auto found = groups_.find(buffer);
-  return found == groups_.end() ? nullptr : &found->second;
+  if (!group_in_.contains(buffer) || group_in_[buffer] == kNone) return nullptr;
+  return &groups_[group_in_[buffer]];
 }
 
 StridedRange ValueBytes::Of(ProgramValueId id) const {
   const ProgramValue* value = &program_.values[id];
   while (value->sliced_from != kNone) value = &program_.values[value->sliced_from];
-  const Group* const group = groups_.empty() ? nullptr : GroupIn(value->buffer);
+  const Group* const group = GroupIn(value->buffer);
   if (group == nullptr) return BytesOf(*value);
   if (value->flat != kNone) {
     const FlatGroup::Range range = group->group->InGathered(program_.flats[value->flat].member);

@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "core/ids/table.h"
 #include "core/program/hazards/strided_range.h"
 #include "core/program/program.h"
 
@@ -38,7 +39,8 @@ class ValueBytes {
   const Group* GroupIn(BufferId buffer) const;
 
   const Program& program_;
-  absl::flat_hash_map<BufferId, Group> groups_;
+  std::vector<Group> groups_;
+  Table<BufferId, int32_t> group_in_;  // index in groups_, or kNone; empty without flat values
 };
 
 // Keeps, for every byte that was written, which value and instruction wrote it last, and which

@@ -117,11 +117,11 @@ IndexLists<InstructionId, InstructionId> Predecessors(const Program& program) {
         edges.emplace_back(i, producer[id]);
         return;
       }
-      const ProgramValue& value = program.values[id];
+      // A value without elements has no bytes, but its tensor must have been made.
+      const bool empty = NumElements(program.values[id].type.shape) == 0;
+      const StridedRange bytes = bytes_of.Of(id);
       for (ProgramValueId part : written[program.TensorOf(id)]) {
-        // A value without elements has no bytes, but its tensor must have been made.
-        const bool empty = NumElements(value.type.shape) == 0;
-        if (empty || Overlap(bytes_of.Of(part), bytes_of.Of(id))) {
+        if (empty || Overlap(bytes_of.Of(part), bytes)) {
           edges.emplace_back(i, producer[part]);
         }
       }

@@ -1,45 +1,15 @@
 #include "core/program/hazards/hazards.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "core/ids/table.h"
 #include "core/program/hazards/buffer_contents.h"
+#include "core/program/hazards/last_users.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
-namespace {
-
-// The buffers that used the memory of an arena last, by offset.
-class ArenaOccupants {
- public:
-  // Calls visit(occupant) for each buffer that used bytes of [begin, end) of the arena last, and
-  // records `buffer` as their occupant.
-  template <typename Visit>
-  void Occupy(int64_t begin, int64_t end, BufferId buffer, const Visit& visit) {
-    auto it = by_end_.upper_bound(begin);
-    while (it != by_end_.end() && it->second.begin < end) {
-      const Range old = it->second;
-      const int64_t old_end = it->first;
-      visit(old.buffer);
-      it = by_end_.erase(it);
-      if (old.begin < begin) by_end_.emplace(begin, Range{old.begin, old.buffer});
-      if (end < old_end) it = by_end_.emplace(old_end, Range{end, old.buffer}).first;
-    }
-    by_end_.emplace(end, Range{begin, buffer});
-  }
-
- private:
-  struct Range {
-    int64_t begin;
-    BufferId buffer;
-  };
-  std::map<int64_t, Range> by_end_;
-};
-
-}  // namespace
 
 absl::Status VisitDataHazards(const Program& program,
                               const std::function<void(InstructionId)>& begin,
@@ -101,7 +71,7 @@ absl::Status VisitReuseHazards(const Program& program,
                                const HazardVisitor& visit) {
   const size_t streams = program.streams.size();
   if (streams == 1) return absl::OkStatus();
-  BySpace<ArenaOccupants> occupants;
+  BySpace<LastUsers<BufferId>> users;  // of the memory
   // By buffer and stream: the last use of the buffer, and the last use of the buffers that had its
   // memory before.
   std::vector<InstructionId> last_use(program.buffers.size() * streams);
@@ -117,12 +87,12 @@ absl::Status VisitReuseHazards(const Program& program,
       InstructionId* const previous = &previous_use[b.index() * streams];
       if (!begun[b]) {
         begun[b] = true;
-        occupants[buffer.space].Occupy(
-            buffer.offset, buffer.offset + buffer.bytes, b, [&](BufferId other) {
-              for (size_t s = 0; s < streams; ++s) {
-                previous[s] = std::max(previous[s], last_use[other.index() * streams + s]);
-              }
-            });
+        const auto visit = [&](BufferId other) {
+          for (size_t s = 0; s < streams; ++s) {
+            previous[s] = std::max(previous[s], last_use[other.index() * streams + s]);
+          }
+        };
+        users[buffer.space].Use(buffer.offset, buffer.offset + buffer.bytes, b, visit);
       }
       InstructionId& last = last_use[b.index() * streams + instruction.stream.index()];
       if (last == kNone) {  // the first use on this stream

@@ -6,7 +6,7 @@ namespace tessera {
 namespace {
 
 // Adds the positions of operands that are not row-major to `positions`.
-void AddStrided(const Program& program, const std::vector<ProgramValueId>& operands,
+void AddStrided(const Program& program, absl::Span<const ProgramValueId> operands,
                 std::vector<int>& positions) {
   for (size_t i = 0; i < operands.size(); ++i) {
     const int position = static_cast<int>(i);

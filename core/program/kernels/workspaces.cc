@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/node_hash_map.h"
+#include "core/ids/table.h"
 #include "core/program/ranks/rank_binding.h"
 #include "core/program/ranks/rank_extents.h"
 #include "core/status/status_macros.h"
@@ -20,7 +21,7 @@ using WorkOnRanks = std::pair<KernelId, std::vector<std::pair<PartId, FlatId>>>;
 
 WorkOnRanks WorkOf(const Program& program, const Instruction& instruction) {
   WorkOnRanks work = {instruction.kernel, {}};
-  for (const std::vector<ProgramValueId>* operands : {&instruction.inputs, &instruction.outputs}) {
+  for (const Operands* operands : {&instruction.inputs, &instruction.outputs}) {
     for (const ProgramValueId id : *operands) {
       const ProgramValue& value = program.values[id];
       work.second.emplace_back(value.part, value.flat);
@@ -46,16 +47,18 @@ absl::Status PlanWorkspaces(KernelChooser& chooser, Program& program) {
     planned.workspace_bytes = chooser.WorkspaceBytes(planned);
   }
   absl::flat_hash_set<WorkOnRanks> seen;
+  const Table<FlatId, PartId> parts_of_flats = RankBinding::PartsOfFlats(program);
   absl::node_hash_map<MeshCoordinates, RankBinding> ranks;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.kind != InstructionKind::kKernel) continue;
     if (!MayDiffer(program, instruction)) continue;
     if (!seen.insert(WorkOf(program, instruction)).second) continue;
-    std::vector<ProgramValueId> operands = instruction.inputs;
+    Operands operands = instruction.inputs;
     operands.insert(operands.end(), instruction.outputs.begin(), instruction.outputs.end());
     PlannedKernel& planned = program.kernels[instruction.kernel];
     for (const MeshCoordinates& rank : RanksOfAllShapes(program, operands)) {
-      const RankBinding& binding = ranks.try_emplace(rank, &program, rank).first->second;
+      const RankBinding& binding =
+          ranks.try_emplace(rank, &program, rank, parts_of_flats).first->second;
       if (LocalWorkOf(program, instruction, binding) != LocalWork::kOwn) continue;
       const KernelRequest request = LocalRequest(program, instruction, binding);
       ASSIGN_OR_RETURN(const Kernel* kernel, LocalKernel(chooser.catalogue(), planned, request));

@@ -1,10 +1,11 @@
 #include "core/program/lower/flat_storage.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
@@ -13,14 +14,17 @@ namespace tessera {
 absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions,
                                                 absl::Span<const Graph> graphs, const Mesh& mesh) {
   FlatStorage storage;
-  absl::flat_hash_map<std::string, const Shape*> shapes;            // by path of a state
-  std::map<std::string, std::vector<std::string>> optimizer_state;  // by parameter, in order
+  if (decisions.groups.empty()) return storage;
+  const auto& parameter_of = decisions.subjects->parameter_of();
+  absl::flat_hash_map<absl::string_view, const Shape*> shapes;  // by path of a state
+  // By parameter, in order.
+  absl::flat_hash_map<absl::string_view, std::vector<const std::string*>> optimizer_state;
   for (const Graph& graph : graphs) {
     for (const State& state : graph.states()) {
       if (!shapes.emplace(state.path, &state.type.shape).second) continue;
-      const auto parameter = decisions.parameter_of.find(state.path);
-      if (parameter == decisions.parameter_of.end()) continue;
-      optimizer_state[parameter->second].push_back(state.path);
+      const auto parameter = parameter_of.find(state.path);
+      if (parameter == parameter_of.end()) continue;
+      optimizer_state[parameter->second].push_back(&state.path);
     }
   }
   for (const StoreGroup& stored : decisions.groups) {
@@ -52,8 +56,8 @@ absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions
     };
     for (size_t member = 0; member < stored.members.size(); ++member) {
       add(stored.members[member], member, 0);
-      const std::vector<std::string>& states = optimizer_state[stored.members[member]];
-      for (size_t i = 0; i < states.size(); ++i) add(states[i], member, i + 1);
+      const std::vector<const std::string*>& states = optimizer_state[stored.members[member]];
+      for (size_t i = 0; i < states.size(); ++i) add(*states[i], member, i + 1);
     }
     storage.groups_.push_back(std::move(group));
   }

@@ -138,6 +138,7 @@ class Lowering {
     Instruction instruction;
     instruction.path = op.path;
     instruction.recomputed = op.recomputed;
+    instruction.block = op.block;
     instruction.cost = op.kind->Cost(local.types());
     ASSIGN_OR_RETURN(instruction.inputs, values_.InputsOf(id));
     instruction.outputs.reserve(op.outputs.size());

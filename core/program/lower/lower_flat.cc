@@ -55,7 +55,7 @@ absl::StatusOr<ProgramValueId> FlatLowering::FindOrCompute(const KernelWork& wor
                                                            absl::Span<const ProgramValueId> members,
                                                            const Member& output,
                                                            const FlatPosition& position) {
-  std::vector<ProgramValueId> tensors;
+  Operands tensors;
   for (const ProgramValueId member : members) tensors.push_back(builder_.Root(member));
   std::vector<Computed>& computed = computed_[tensors];
   for (const Computed& known : computed) {

@@ -103,7 +103,7 @@ class FlatLowering {
     Attributes attributes;
     ProgramValueId tensor;
   };
-  absl::flat_hash_map<std::vector<ProgramValueId>, std::vector<Computed>> computed_;
+  absl::flat_hash_map<Operands, std::vector<Computed>> computed_;
   absl::flat_hash_map<std::pair<ProgramValueId, int>, ProgramValueId>
       all_reduced_;  // by tensor and axis
 };

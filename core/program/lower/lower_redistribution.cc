@@ -228,8 +228,7 @@ absl::StatusOr<ProgramValueId> Redistributor::ZeroElsewhere(const Step& step, Pr
   return builder_.AddView(path, {dtype, {}}, output, RowMajorAt(0, {}), role, step.part);
 }
 
-absl::StatusOr<ProgramValueId> Redistributor::EmitElementwise(absl::string_view op,
-                                                              std::vector<ProgramValueId> inputs,
+absl::StatusOr<ProgramValueId> Redistributor::EmitElementwise(absl::string_view op, Operands inputs,
                                                               PartId part) {
   const ProgramValue& value = builder_.value(inputs[0]);
   const TensorType type = value.type;

@@ -67,8 +67,8 @@ class Redistributor {
   absl::StatusOr<ProgramValueId> EmitAllReduce(const Step& step, Reduction reduction,
                                                ProgramValueId id, PartId part);
   // Emits the elementwise operator `op`.
-  absl::StatusOr<ProgramValueId> EmitElementwise(absl::string_view op,
-                                                 std::vector<ProgramValueId> inputs, PartId part);
+  absl::StatusOr<ProgramValueId> EmitElementwise(absl::string_view op, Operands inputs,
+                                                 PartId part);
 
   // Returns the parts of a value in one contiguous value, one after another, each padded with
   // zeros.

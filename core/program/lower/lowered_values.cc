@@ -138,6 +138,8 @@ PartRule LoweredValues::TensorOf(ValueId id) const {
 // Returns the id of the part rule of a value. For a flat value, this is its part over the other
 // axes, which determines the elements that a rank has, whether or not they are partial sums.
 PartId LoweredValues::PartOf(ValueId id, LayoutId layout) {
+  const bool is_all = !is_part_[id] || graph_.value(id).region == nullptr;
+  if (is_all && layout == ValueLayouts::kBroadcast) return kNone;
   MeshLayout held = layouts_.layout(layout);
   for (int axis = 0; layouts_.flat(layout) && axis < held.num_axes(); ++axis) {
     if (held.axis(axis).partial()) held = held.With(axis, AxisLayout::Broadcast());
@@ -151,26 +153,24 @@ LocalOp LoweredValues::Localized(OpId id) const {
   LocalOp local;
   local.inputs.reserve(op.inputs.size());
   local.outputs.reserve(op.outputs.size());
-  absl::InlinedVector<Region, 4> input_regions, output_regions;
   bool everywhere = true;
-  const auto add = [&](ValueId value, LayoutId layout, std::vector<TensorType>& types,
-                       absl::InlinedVector<Region, 4>& regions) {
-    const TensorType& type = graph_.value(value).type;
-    types.push_back({type.dtype, layouts_.LocalShapeOf(value, layout)});
+  const auto add = [&](ValueId value, LayoutId layout, std::vector<TensorType>& types) {
+    types.push_back({graph_.value(value).type.dtype, layouts_.LocalShapeOf(value, layout)});
     everywhere = everywhere && layout == ValueLayouts::kBroadcast;
-    Shape global = type.shape;
-    if (layouts_.flat(layout)) global = {NumElements(type.shape)};
-    regions.push_back({Shape(global.size(), 0), global});
   };
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    add(op.inputs[i], read[i], local.inputs, input_regions);
-  }
-  for (ValueId output : op.outputs) {
-    add(output, layouts_.MadeIn(output), local.outputs, output_regions);
-  }
+  for (size_t i = 0; i < op.inputs.size(); ++i) add(op.inputs[i], read[i], local.inputs);
+  for (ValueId output : op.outputs) add(output, layouts_.MadeIn(output), local.outputs);
   local.attributes = op.attributes;
   if (everywhere) return local;
-  const LocalUse use = {local.inputs, local.outputs, input_regions, output_regions};
+  absl::InlinedVector<Region, 4> inputs, outputs;
+  const auto add_region = [&](ValueId value, LayoutId layout, auto& regions) {
+    Shape global = graph_.value(value).type.shape;
+    if (layouts_.flat(layout)) global = {NumElements(global)};
+    regions.push_back({Shape(global.size(), 0), std::move(global)});
+  };
+  for (size_t i = 0; i < op.inputs.size(); ++i) add_region(op.inputs[i], read[i], inputs);
+  for (ValueId output : op.outputs) add_region(output, layouts_.MadeIn(output), outputs);
+  const LocalUse use = {local.inputs, local.outputs, inputs, outputs};
   local.attributes = op.kind->LocalAttributes(op.attributes, use);
   return local;
 }
@@ -288,9 +288,9 @@ absl::string_view LoweredValues::StreamOf(ValueId id) const {
   return graph_.value(id).complete_gradient_of == kNone ? kActivationStream : kGradientStream;
 }
 
-absl::StatusOr<std::vector<ProgramValueId>> LoweredValues::InputsOf(OpId id) {
+absl::StatusOr<Operands> LoweredValues::InputsOf(OpId id) {
   const Op& op = graph_.op(id);
-  std::vector<ProgramValueId> inputs;
+  Operands inputs;
   inputs.reserve(op.inputs.size());
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     ASSIGN_OR_RETURN(const ProgramValueId input,

@@ -69,7 +69,7 @@ class LoweredValues {
   // layout that is cheapest to start from, among those in which the value exists.
   absl::StatusOr<ProgramValueId> BringToLayout(ValueId id, LayoutId layout);
   // Returns the values that an op reads, each brought to the layout in which the op reads it.
-  absl::StatusOr<std::vector<ProgramValueId>> InputsOf(OpId id);
+  absl::StatusOr<Operands> InputsOf(OpId id);
   // Returns the part of an op that a rank computes: local types, and the attributes for them.
   LocalOp Localized(OpId id) const;
   // Returns whether there are values in the layouts in which the op makes its outputs: along two

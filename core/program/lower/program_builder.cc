@@ -19,6 +19,9 @@ void ProgramBuilder::Reserve(size_t instructions, size_t values) {
   program_.instructions.reserve(instructions);
   program_.values.reserve(values);
   program_.buffers.reserve(values);
+  producer_.reserve(values);
+  row_major_.reserve(values);
+  kept_.reserve(values);
 }
 
 ProgramValueId ProgramBuilder::AddValue(ProgramValue value) {

@@ -8,7 +8,7 @@ namespace tessera {
 
 ValueLayouts::ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
                            const LayoutDecisions& decisions, const FlatStorage& storage)
-    : graph_(graph), mesh_(mesh), storage_(storage) {
+    : graph_(graph), mesh_(mesh), storage_(storage), along_one_axis_(mesh.num_axes()) {
   FindOrAdd(MeshLayout(mesh.num_axes()));
   made_.assign(graph.values().size(), kBroadcast);
   if (storage.num_groups() > 0) FindPositions(layouts);
@@ -86,6 +86,14 @@ LayoutId ValueLayouts::FindOrAddOperand(ValueId value, absl::Span<const AxisUse>
   // A use says nothing of which axis is the outer split. On a range of a flat group it is that of
   // the member.
   const bool flat = UsedFlat(value, uses);
+  int not_broadcast = 0, along = 0;
+  for (int axis = 0; axis < mesh_.num_axes() && !flat; ++axis) {
+    if (mesh_.axis(axis).size == 1 || layout_of(uses[axis].signature).broadcast()) continue;
+    ++not_broadcast;
+    along = axis;
+  }
+  if (!flat && not_broadcast == 0) return kBroadcast;
+  if (!flat && not_broadcast == 1) return FindOrAddAlong(along, layout_of(uses[along].signature));
   MeshLayout layout(mesh_.num_axes());
   if (flat) layout = storage_.MemberLayout(PositionOf(value)->group, PositionOf(value)->member);
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
@@ -93,6 +101,15 @@ LayoutId ValueLayouts::FindOrAddOperand(ValueId value, absl::Span<const AxisUse>
     if (used != layout.axis(axis)) layout = layout.With(axis, used);
   }
   return FindOrAdd(std::move(layout), flat);
+}
+
+LayoutId ValueLayouts::FindOrAddAlong(int axis, const AxisLayout& used) {
+  std::vector<std::pair<AxisLayout, LayoutId>>& known = along_one_axis_[axis];
+  for (const auto& [layout, id] : known) {
+    if (layout == used) return id;
+  }
+  known.emplace_back(used, FindOrAdd(MeshLayout(mesh_.num_axes()).With(axis, used)));
+  return known.back().second;
 }
 
 void ValueLayouts::ReadUses(const GraphLayouts& layouts) {

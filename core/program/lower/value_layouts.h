@@ -79,6 +79,9 @@ class ValueLayouts {
   template <typename LayoutOf>
   LayoutId FindOrAddOperand(ValueId value, absl::Span<const AxisUse> uses,
                             const LayoutOf& layout_of);
+  // Returns the id of the layout of an operand that is not flat, and that is `used` along one axis
+  // and B along the others.
+  LayoutId FindOrAddAlong(int axis, const AxisLayout& used);
   // Returns whether a use reads only the elements of the value's flat group that this rank holds.
   bool UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const;
 
@@ -87,6 +90,8 @@ class ValueLayouts {
   const FlatStorage& storage_;
   Table<LayoutId, ValueLayout> layouts_;
   absl::flat_hash_map<ValueLayout, LayoutId> ids_;
+  // By axis: layouts of operands that are not flat, and that are B along all other axes.
+  std::vector<std::vector<std::pair<AxisLayout, LayoutId>>> along_one_axis_;
   Table<ValueId, LayoutId> made_;
   Table<ValueId, const FlatPosition*> positions_;  // empty without flat groups
   std::vector<LayoutId> stored_;                   // by state

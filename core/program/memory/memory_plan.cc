@@ -15,6 +15,26 @@ int64_t Align(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+// The room that the buffers beside the states need in each arena.
+struct Rooms {
+  BySpace<std::vector<LiveRange>> ranges;
+  BySpace<std::vector<BufferId>> buffers;  // of the ranges
+};
+
+Rooms RoomsOf(const StateLayout& states, const Program& program) {
+  Rooms rooms;
+  for (const BufferId i : program.buffers.ids()) {
+    const Buffer& buffer = program.buffers[i];
+    if (buffer.state) continue;
+    const MemorySpace space = states.SpaceOf(buffer);
+    // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
+    const int64_t bytes = std::max(Align(buffer.bytes), kBufferAlignment);
+    rooms.ranges[space].push_back({bytes + 2 * states.fence_bytes(), buffer.first, buffer.last});
+    rooms.buffers[space].push_back(i);
+  }
+  return rooms;
+}
+
 bool IsOnSide(MemorySpace space, MemorySide side) {
   return (space == MemorySpace::kOffloadHost) == (side == MemorySide::kHost);
 }
@@ -65,34 +85,36 @@ ArenaAddress StateLayout::AddressOf(const std::string& path) const {
 }
 
 void PlanMemory(const StateLayout& states, Program& program) {
-  const int64_t fence = states.fence_bytes();
-  BySpace<std::vector<LiveRange>> ranges;
-  BySpace<std::vector<BufferId>> buffer_of;
-  for (const BufferId i : program.buffers.ids()) {
-    Buffer& buffer = program.buffers[i];
-    if (buffer.state) {
-      const ArenaAddress address = states.AddressOf(buffer.path);
-      buffer.space = address.space;
-      buffer.offset = address.offset;
+  for (Buffer& buffer : program.buffers) {
+    if (!buffer.state) {
+      buffer.space = states.SpaceOf(buffer);
       continue;
     }
-    buffer.space = states.SpaceOf(buffer);
-    // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
-    ranges[buffer.space].push_back(
-        {std::max(Align(buffer.bytes), kBufferAlignment) + 2 * fence, buffer.first, buffer.last});
-    buffer_of[buffer.space].push_back(i);
+    const ArenaAddress address = states.AddressOf(buffer.path);
+    buffer.space = address.space;
+    buffer.offset = address.offset;
   }
   program.arenas = states.bytes();
+  const Rooms rooms = RoomsOf(states, program);
   for (const MemorySpace space : kAllMemorySpaces) {
-    if (ranges[space].empty()) continue;
-    const Assignment assignment = AssignOffsets(ranges[space]);
-    for (size_t i = 0; i < ranges[space].size(); ++i) {
-      program.buffers[buffer_of[space][i]].offset =
-          states.bytes()[space] + assignment.offsets[i] + fence;
+    if (rooms.ranges[space].empty()) continue;
+    const Assignment assignment = AssignOffsets(rooms.ranges[space]);
+    for (size_t i = 0; i < rooms.buffers[space].size(); ++i) {
+      program.buffers[rooms.buffers[space][i]].offset =
+          states.bytes()[space] + assignment.offsets[i] + states.fence_bytes();
     }
     program.arenas[space] += assignment.bytes;
   }
   AddReuseWaits(program);
+}
+
+SpaceBytes BytesBesideStates(const StateLayout& states, const Program& program) {
+  const Rooms rooms = RoomsOf(states, program);
+  SpaceBytes bytes;
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (!rooms.ranges[space].empty()) bytes[space] = AssignOffsets(rooms.ranges[space]).bytes;
+  }
+  return bytes;
 }
 
 MemoryReport ReportMemory(const Program& program, MemorySide side) {

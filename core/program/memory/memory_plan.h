@@ -35,6 +35,8 @@ class StateLayout {
   // Returns the bytes of the states, which are at the start of each arena.
   const SpaceBytes& bytes() const { return bytes_; }
   int64_t fence_bytes() const { return fence_bytes_; }
+  // Returns whether any Program that was added communicates.
+  bool communicates() const { return communicates_; }
   // Returns the memory space of a buffer that is not state.
   MemorySpace SpaceOf(const Buffer& buffer) const;
 
@@ -45,7 +47,7 @@ class StateLayout {
   };
   int64_t fence_bytes_;
   SpaceBytes bytes_;
-  bool communicates_ = false;  // whether any added Program communicates
+  bool communicates_ = false;
   std::vector<Entry> entries_;
   absl::flat_hash_map<std::string, size_t> index_of_;
 };
@@ -53,6 +55,10 @@ class StateLayout {
 // Sets the memory space and the offset of every buffer of `program`, and the size of each arena.
 // Adds a wait wherever a stream reuses memory that another stream has used.
 void PlanMemory(const StateLayout& states, Program& program);
+
+// Returns the bytes that PlanMemory would plan in each arena beside the states. They depend on the
+// Program, the fence bytes and on whether any Program communicates, and on nothing else.
+SpaceBytes BytesBesideStates(const StateLayout& states, const Program& program);
 
 // The memory that kernels access, or the memory of tensors that are offloaded to the host.
 enum class MemorySide : uint8_t { kDevice, kHost };

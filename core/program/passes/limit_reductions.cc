@@ -48,7 +48,7 @@ void LimitReductions(int in_flight, Program& program) {
     // All of them wait: another pass may let any of them run first.
     const ProgramValueId reduced = program.instructions[earlier.instruction].outputs[0];
     for (const InstructionId write : writes) {
-      std::vector<ProgramValueId>& after = program.instructions[write].after;
+      Operands& after = program.instructions[write].after;
       if (!absl::c_linear_search(after, reduced)) after.push_back(reduced);
     }
   }

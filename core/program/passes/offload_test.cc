@@ -26,7 +26,7 @@ TensorType Vector() { return {DType::kF64, {kElements}}; }
 
 // Returns a line "y = add(x, w) after z on stream" for each instruction.
 std::string Lines(const Program& program) {
-  const auto names = [&](const std::vector<ProgramValueId>& ids) {
+  const auto names = [&](absl::Span<const ProgramValueId> ids) {
     return absl::StrJoin(ids, ", ", [&](std::string* out, ProgramValueId id) {
       absl::StrAppend(out, program.value(id).path);
     });

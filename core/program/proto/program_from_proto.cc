@@ -98,9 +98,9 @@ class Reader {
   }
 
   // Appends indices into a list of `count` entries to `ids`.
-  template <typename Indices, typename Id>
+  template <typename Indices, typename Ids>
   static absl::Status ReadIndices(const Indices& indices, int64_t count,
-                                  absl::string_view entry_kind, std::vector<Id>& ids) {
+                                  absl::string_view entry_kind, Ids& ids) {
     for (const int32_t index : indices) {
       RETURN_IF_ERROR(CheckIndex(index, count, entry_kind));
       ids.emplace_back(index);
@@ -109,7 +109,7 @@ class Reader {
   }
   // Appends operands, which must be in a buffer, to `ids`.
   template <typename Indices>
-  absl::Status ReadOperands(const Indices& indices, std::vector<ProgramValueId>& ids) const {
+  absl::Status ReadOperands(const Indices& indices, Operands& ids) const {
     RETURN_IF_ERROR(ReadIndices(indices, message_.values_size(), "value", ids));
     for (const ProgramValueId id : ids) RETURN_IF_ERROR(CheckOperand(id.index()));
     return absl::OkStatus();
@@ -314,6 +314,10 @@ class Reader {
       return Malformed("draws no output");
     instruction.phase = static_cast<Phase>(message.phase());
     instruction.recomputed = message.recomputed();
+    if (message.has_block()) {
+      if (message.block() < 0) return Malformed("block ", message.block());
+      instruction.block = BlockId(message.block());
+    }
     instruction.cost = {message.flops(), message.recomputed_flops(), message.bytes()};
     for (const double cost : {message.flops(), message.recomputed_flops(), message.bytes()}) {
       if (!std::isfinite(cost) || cost < 0) return Malformed("a cost of ", cost);

@@ -96,6 +96,7 @@ void Set(const Instruction& instruction, ProgramProto::Instruction* message) {
   message->set_workspace(instruction.workspace.index());
   message->set_phase(static_cast<ProgramProto::Instruction::Phase>(instruction.phase));
   message->set_recomputed(instruction.recomputed);
+  if (instruction.block != kNone) message->set_block(instruction.block.index());
   message->set_flops(instruction.cost.flops);
   message->set_recomputed_flops(instruction.cost.recomputed_flops);
   message->set_bytes(instruction.cost.bytes);

@@ -9,19 +9,26 @@ bool Empty(const Shape& shape) { return NumElements(shape) == 0; }
 
 }  // namespace
 
-RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinates)
+Table<FlatId, PartId> RankBinding::PartsOfFlats(const Program& program) {
+  Table<FlatId, PartId> parts(program.flats.size(), kNone);
+  if (parts.empty()) return parts;
+  for (const ProgramValue& value : program.values) {
+    if (value.flat != kNone && value.part != kNone) parts[value.flat] = value.part;
+  }
+  return parts;
+}
+
+RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinates,
+                         const Table<FlatId, PartId>& parts_of_flats)
     : program_(*program), coordinates_(coordinates.begin(), coordinates.end()) {
   for (const PartRule& part : program_.parts) {
     parts_.push_back(part.At(program_.mesh, coordinates));
   }
-  for (const FlatRule& flat : program_.flats) {
-    member_sizes_.push_back(flat.group->InGathered(flat.member).size());
-  }
-  if (!member_sizes_.empty()) {
-    for (const ProgramValue& value : program_.values) {
-      if (value.flat == kNone || value.part == kNone) continue;
-      member_sizes_[value.flat] = NumElements(parts_[value.part].extent);
-    }
+  for (const FlatId i : program_.flats.ids()) {
+    const FlatRule& flat = program_.flats[i];
+    const PartId part = parts_of_flats[i];
+    member_sizes_.push_back(part != kNone ? NumElements(parts_[part].extent)
+                                          : flat.group->InGathered(flat.member).size());
   }
   for (const FlatId i : program_.flats.ids()) {
     const FlatRule& flat = program_.flats[i];

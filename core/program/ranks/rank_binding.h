@@ -18,7 +18,13 @@ namespace tessera {
 // Program must outlive it. Thread safety: immutable after construction.
 class RankBinding {
  public:
-  RankBinding(const Program* program, absl::Span<const int> coordinates);
+  RankBinding(const Program* program, absl::Span<const int> coordinates)
+      : RankBinding(program, coordinates, PartsOfFlats(*program)) {}
+  // The same, with what PartsOfFlats returns: for several ranks of one Program.
+  RankBinding(const Program* program, absl::Span<const int> coordinates,
+              const Table<FlatId, PartId>& parts_of_flats);
+  // Returns the part rule of the values with each flat rule; kNone if they have none.
+  static Table<FlatId, PartId> PartsOfFlats(const Program& program);
 
   // Returns the shape of the rank's part: a prefix of the value's padded shape.
   const Shape& ShapeOf(ProgramValueId value) const;

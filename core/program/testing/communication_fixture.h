@@ -29,7 +29,7 @@ inline std::string Lines(const Program& program) {
     return absl::StrCat(program.value(value.within).path, "[",
                         value.offset / SizeOf(value.type.dtype), "]");
   };
-  const auto names = [&](const std::vector<ProgramValueId>& ids) {
+  const auto names = [&](absl::Span<const ProgramValueId> ids) {
     return absl::StrJoin(
         ids, ", ", [&](std::string* out, ProgramValueId id) { absl::StrAppend(out, name(id)); });
   };

@@ -15,7 +15,7 @@ namespace tessera {
 // the first has its position: "layer_norm_grad+cast[1]".
 inline std::string Lines(const Program& program) {
   std::string text;
-  const auto names = [&](const std::vector<ProgramValueId>& ids) {
+  const auto names = [&](absl::Span<const ProgramValueId> ids) {
     return absl::StrJoin(ids, ", ", [&](std::string* out, ProgramValueId id) {
       absl::StrAppend(out, program.value(id).path);
     });

@@ -89,7 +89,7 @@ class TestProgram {
   // Replaces `from` by `to` in the inputs of all instructions from `first` on, and in the outputs.
   void ReplaceReads(ProgramValueId from, ProgramValueId to, InstructionId first) {
     for (InstructionId i = first; i < program.instructions.end_id(); ++i) {
-      std::vector<ProgramValueId>& inputs = program.instructions[i].inputs;
+      Operands& inputs = program.instructions[i].inputs;
       std::replace(inputs.begin(), inputs.end(), from, to);
     }
     for (NamedValue& output : program.outputs) {

@@ -247,8 +247,7 @@ class RankRuleVerifier {
   // Checks the operands of a collective or a copy, which move padding too: each must have the same
   // address and strides on all ranks.
   absl::Status CheckCollectiveOrCopy(const Instruction& instruction) {
-    for (const std::vector<ProgramValueId>* operands :
-         {&instruction.inputs, &instruction.outputs}) {
+    for (const Operands* operands : {&instruction.inputs, &instruction.outputs}) {
       for (const ProgramValueId id : *operands) {
         const ProgramValue& value = program_.values[id];
         const bool address_varies = value.sliced_from != kNone || value.flat != kNone;
@@ -269,7 +268,7 @@ class RankRuleVerifier {
     const Kernel& kernel = *program_.KernelOf(instruction).kernel;
     bool differs_by_rank = false;
     for (const bool output : {false, true}) {
-      const std::vector<ProgramValueId>& ids = output ? instruction.outputs : instruction.inputs;
+      const Operands& ids = output ? instruction.outputs : instruction.inputs;
       for (size_t i = 0; i < ids.size(); ++i) {
         const ProgramValue& value = program_.values[ids[i]];
         differs_by_rank = differs_by_rank || value.part != kNone || value.flat != kNone;
@@ -291,7 +290,7 @@ class RankRuleVerifier {
   absl::Status CheckOnRanks(const Instruction& instruction) {
     WorkOnRanks work = {instruction.kernel, {}};
     std::vector<ProgramValueId> operands;
-    for (const std::vector<ProgramValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
+    for (const Operands* ids : {&instruction.inputs, &instruction.outputs}) {
       for (const ProgramValueId id : *ids) {
         work.second.emplace_back(program_.values[id].part, program_.values[id].flat);
         operands.push_back(id);

@@ -94,6 +94,32 @@ absl::Status NamingPlugin(const std::string& plugin, const absl::Status& status)
       status, absl::StrCat("strategy ", plugin, ": its Plan cannot be run: ", status.message()));
 }
 
+// Returns the settings that a strategy may decide: those that no flag sets. A resumed run keeps its
+// own.
+std::vector<strategy::PlanRequest::Setting> OpenSettings(const CommandLine& line,
+                                                         const ConfiguredRun& configured) {
+  std::vector<strategy::PlanRequest::Setting> open;
+  if (configured.checkpoint != nullptr) return open;
+  if (!SetsField(line, "micro_batches")) open.push_back(strategy::PlanRequest::MICRO_BATCHES);
+  if (!SetsField(line, "recompute")) open.push_back(strategy::PlanRequest::RECOMPUTE);
+  return open;
+}
+
+// Sets the settings of the configuration that a strategy has decided.
+void SetDecided(const CommandLine& line, const Plan& plan, ConfiguredRun& configured) {
+  for (const PlanPart& part : plan.stages(0).parts()) {
+    if (part.graph() != kTrain) continue;
+    for (const strategy::PlanRequest::Setting setting : OpenSettings(line, configured)) {
+      if (setting == strategy::PlanRequest::MICRO_BATCHES) {
+        configured.config.set_micro_batches(part.micro_batches());
+      } else {
+        configured.config.set_recompute(
+            part.recompute().empty() ? "none" : absl::StrJoin(part.recompute(), "|"));
+      }
+    }
+  }
+}
+
 // Makes the Plan for the recorded Graphs on this rank.
 absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredRun& configured,
                                       const RunConfig& config, Graphs graphs,
@@ -122,7 +148,8 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
                                                 },
                                             .priced = configured.priced,
                                             .prices = configured.prices,
-                                            .memory_limit = configured.memory_bound.bytes}));
+                                            .memory_limit = configured.memory_bound.bytes,
+                                            .open = OpenSettings(line, configured)}));
     ASSIGN_OR_RETURN(StrategyPlan made, planned.strategy->MakePlan());
     notes->insert(notes->end(), made.notes.begin(), made.notes.end());
     open = std::move(made.plan);
@@ -307,7 +334,7 @@ std::vector<std::string> WasteNotes(const CommandLine& line, const ConfiguredRun
 
 }  // namespace
 
-absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const ConfiguredRun& configured,
+absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, ConfiguredRun& configured,
                                        std::vector<std::string>* notes) {
   Ranks& ranks = *configured.ranks.ranks;
   ASSIGN_OR_RETURN(const PlannedRun planned, PlanRun(line, configured, notes));
@@ -316,6 +343,7 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const Configured
       Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, ranks,
               /*measures=*/true, notes);
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
+  if (!planned.plugin.empty()) SetDecided(line, compiled->plan, configured);
   WorkDivision division = DivisionOfStep(*planned.graphs, *compiled);
   std::string badly = DivisionNote(division, compiled->programs.front().mesh, configured.config);
   if (!badly.empty()) notes->push_back(std::move(badly));

@@ -30,8 +30,10 @@ struct PreparedRun {
 
 // Records the Graphs, makes the Plan of --plan, of a strategy, of the checkpoint, or the default
 // one, and compiles. Rank 0 plans. Refuses a checkpoint whose state has another shape than the
-// run's. Collective; errors are agreed ones. `notes` receives notes for the user, also if it fails.
-absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, const ConfiguredRun& configured,
+// run's. What a strategy decides about settings (micro-batches, recomputation) is set in
+// `configured.config`. Collective; errors are agreed ones. `notes` receives notes for the user,
+// also if it fails.
+absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, ConfiguredRun& configured,
                                        std::vector<std::string>* notes);
 
 // Returns the model FLOPs utilization of the estimated step, in [0, 1]: the FLOPs of the model,

@@ -32,6 +32,8 @@ strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& opti
   SetOptions(options, request);
   *request.mutable_cluster() = run.priced.cluster;
   request.set_memory_limit_bytes(run.memory_limit);
+  request.set_batch(run.config.batch());
+  for (const strategy::PlanRequest::Setting setting : run.open) request.add_open(setting);
   const Stage& settings = run.settings.stages(0);
   if (settings.has_precision()) {
     *request.mutable_precision() = settings.precision();

@@ -45,6 +45,8 @@ struct StrategyRun {
   PricedCluster priced;
   std::shared_ptr<const MeasuredPrices> prices;  // ConfiguredRun::prices
   int64_t memory_limit = 0;                      // bytes of a rank; 0: none
+  // The settings that the strategy may decide. `config` and `settings` have their defaults.
+  std::vector<strategy::PlanRequest::Setting> open = {};
 };
 
 // A loaded plugin with the run that it plans and estimates. One process of a run has one: rank 0.
