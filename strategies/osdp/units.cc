@@ -10,8 +10,6 @@
 namespace tessera::strategy::osdp {
 namespace {
 
-constexpr char kAxis[] = "data";
-
 // Divides parameters, in the order in which they are used, before each one that is large: at least
 // a sixteenth of all.
 std::vector<Piece> PiecesOf(const std::vector<const ParameterInfo*>& parameters, int64_t bytes) {
@@ -116,7 +114,7 @@ bool CanBe(const Unit& unit, Storage storage) {
 }
 
 Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::vector<Mode>& modes,
-            const Settings& settings) {
+            PlanPart::Logits logits, const Settings& settings) {
   PlanBuilder plan;
   plan.Axis(kAxis);
   plan.SplitBatch(model);
@@ -143,7 +141,7 @@ Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::v
   }
   if (settings.micro_batches > 0) plan.MicroBatches(model, settings.micro_batches);
   plan.Recompute(model.graph, recomputed);
-  if (settings.logits != PlanPart::LOGITS_UNSET) plan.Logits(model.graph, settings.logits);
+  if (logits != PlanPart::LOGITS_UNSET) plan.Logits(model.graph, logits);
   return plan.Build();
 }
 

@@ -11,6 +11,8 @@
 
 namespace tessera::strategy::osdp {
 
+inline constexpr char kAxis[] = "data";  // of the mesh: all ranks
+
 // Parameters of a unit that are used one after another: a large one, and the small ones behind it.
 struct Piece {
   std::vector<std::string> parameters;  // the largest one first
@@ -41,6 +43,9 @@ enum class Storage {
   kSlices,   // sharded, and the largest parameter of each piece also in slices
 };
 
+inline constexpr Storage kStorages[] = {Storage::kReplicated, Storage::kSharded, Storage::kOnce,
+                                        Storage::kPieces, Storage::kSlices};
+
 struct Mode {
   Storage storage = Storage::kReplicated;
   bool recompute = false;
@@ -59,15 +64,13 @@ inline constexpr int64_t kSlices = 4;
 // The decisions that are not a unit's.
 struct Settings {
   int64_t micro_batches = 0;  // 0: the run's
-  PlanPart::Logits logits = PlanPart::LOGITS_UNSET;
-  bool prefetches = true;  // a unit is gathered while the one before it is used
-
-  friend bool operator==(const Settings&, const Settings&) = default;
+  bool slices = false;        // whether units may be in Storage::kSlices
+  bool prefetches = true;     // a unit is gathered while the one before it is used
 };
 
 // Returns the Plan in which each unit is in its mode.
 Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::vector<Mode>& modes,
-            const Settings& settings);
+            PlanPart::Logits logits, const Settings& settings);
 
 // Returns the bytes of each gather of a unit's parameters, and of each reduction of its gradients,
 // as they are stored.

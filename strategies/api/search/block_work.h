@@ -1,0 +1,33 @@
+// The work of each block of a model, in a step that was lowered.
+#ifndef TESSERA_STRATEGIES_API_SEARCH_BLOCK_WORK_H_
+#define TESSERA_STRATEGIES_API_SEARCH_BLOCK_WORK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "strategies/api/kit.h"
+
+namespace tessera::strategy::search {
+
+// A pass over a block or over what lies outside of blocks: seconds of one micro-batch.
+struct PassWork {
+  double computation_seconds = 0;
+  double span_seconds = 0;  // with the waits between its operators
+};
+
+struct Work {
+  PassWork forward, backward;
+  int64_t kept_bytes = 0;           // from the forward pass for the backward pass
+  int64_t backward_peak_bytes = 0;  // of the rank, while its backward pass runs
+};
+
+// Returns the work of each slot in the order of the forward pass: slot 0 is what comes before the
+// blocks, slot i + 1 is block i, and the last one is what comes behind them. The sections are those
+// of LoweredPlans, of a Graph with so many blocks. Thread safety: a pure function.
+std::vector<Work> WorkOf(absl::Span<const LoweredPlans::Section> sections, int blocks,
+                         int64_t micro_batches);
+
+}  // namespace tessera::strategy::search
+
+#endif  // TESSERA_STRATEGIES_API_SEARCH_BLOCK_WORK_H_

@@ -1,0 +1,100 @@
+#include "strategies/api/search/least_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace tessera::strategy::search {
+namespace {
+
+constexpr int kWeights = 32;   // of computation, evenly from 0 to 1
+constexpr int kHalvings = 60;  // of the range of the price of a byte
+constexpr double kRounding = 1e-12;
+
+// A choice's part in the sums of a step.
+struct Part {
+  double computation_ps, link_ps, bytes;
+};
+
+using Parts = std::vector<std::vector<Part>>;  // by unit and choice
+
+// Returns the parts of memory while the backward pass of the first or the last unit runs.
+Parts PartsOf(const Problem& problem, bool at_first) {
+  Parts parts;
+  const size_t at = at_first ? 0 : problem.units.size() - 1;
+  for (size_t i = 0; i < problem.units.size(); ++i) {
+    std::vector<Part>& of_unit = parts.emplace_back();
+    for (const Alternative& choice : problem.units[i]) {
+      int64_t bytes = choice.held_bytes;
+      if (i == at) bytes += std::max(choice.surge_bytes, choice.growth_bytes);
+      if (i > at) bytes += choice.growth_bytes;
+      of_unit.push_back({static_cast<double>(choice.forward_ps + choice.backward_ps),
+                         static_cast<double>(choice.forward_gather_ps + choice.backward_gather_ps +
+                                             choice.reduction_ps),
+                         static_cast<double>(bytes)});
+    }
+  }
+  return parts;
+}
+
+// The least cost of any choice, if a byte above the limit has a price, and the bytes of that
+// choice.
+struct Cost {
+  double ps = 0, bytes = 0;
+};
+
+Cost LeastCost(const Parts& parts, double weight, double price, double limit) {
+  Cost sum = {.ps = -price * limit};
+  for (const std::vector<Part>& unit : parts) {
+    Cost least = {std::numeric_limits<double>::infinity(), 0};
+    for (const Part& part : unit) {
+      const double ps = weight * part.computation_ps + (1 - weight) * part.link_ps +
+                        price * part.bytes;
+      if (ps < least.ps || (ps == least.ps && part.bytes < least.bytes)) least = {ps, part.bytes};
+    }
+    sum.ps += least.ps;
+    sum.bytes += least.bytes;
+  }
+  return sum;
+}
+
+// Returns the greatest bound for a weight of computation. The bound is concave in the price: it
+// grows while the cheapest choice exceeds the limit.
+double BoundOf(const Parts& parts, double weight, double limit) {
+  const Cost free = LeastCost(parts, weight, 0, limit);
+  if (free.bytes <= limit) return free.ps;
+  double bound = free.ps, low = 0, high = 1e-6;
+  while (high < 1e12 && LeastCost(parts, weight, high, limit).bytes > limit) high *= 16;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double price = (low + high) / 2;
+    const Cost cost = LeastCost(parts, weight, price, limit);
+    bound = std::max(bound, cost.ps);
+    (cost.bytes > limit ? low : high) = price;
+  }
+  return bound;
+}
+
+}  // namespace
+
+int64_t LeastTime(const Problem& problem) {
+  if (problem.units.empty()) return 0;
+  const auto limit = static_cast<double>(problem.limit_bytes);
+  double bound = 0;
+  for (const bool at_first : {false, true}) {
+    const Parts parts = PartsOf(problem, at_first);
+    double least_bytes = 0;
+    for (const std::vector<Part>& unit : parts) {
+      const auto leanest = std::min_element(
+          unit.begin(), unit.end(), [](const Part& a, const Part& b) { return a.bytes < b.bytes; });
+      least_bytes += leanest->bytes;
+    }
+    if (least_bytes > limit) return kNever;
+    for (int i = 0; i <= kWeights; ++i) {
+      bound = std::max(bound, BoundOf(parts, static_cast<double>(i) / kWeights, limit));
+    }
+  }
+  return static_cast<int64_t>(bound * (1 - kRounding));
+}
+
+}  // namespace tessera::strategy::search
