@@ -26,6 +26,7 @@ constexpr int kBlocks = 4, kRanks = 4;
 struct Choice {
   int64_t peak_bytes = 0;
   double seconds = 0;
+  double bound_seconds = 0;  // that the strategy states
 };
 
 // A GPT, as it is planned for hosts of one processor with a slow network.
@@ -108,7 +109,9 @@ class OsdpTest : public testing::Test {
     request.set_memory_limit_bytes(limit);
     auto made = PlanWith(*plugin, request, context_, {});
     if (!made.ok()) return made.status();
-    return Lower(made->plan);
+    Choice choice = Lower(made->plan);
+    choice.bound_seconds = made->explanation.bound_seconds();
+    return choice;
   }
 
  private:
@@ -133,6 +136,8 @@ TEST_F(OsdpTest, IsAsFastAsTheBestChoice) {
     ASSERT_TRUE(chosen.ok()) << chosen.status();
     EXPECT_LE(chosen->peak_bytes, limit);
     EXPECT_LE(chosen->seconds, 1.005 * best) << "at " << limit << " bytes";
+    EXPECT_LE(chosen->bound_seconds, std::min(best, chosen->seconds)) << "at " << limit << " bytes";
+    EXPECT_GE(chosen->bound_seconds, 0.75 * chosen->seconds) << "at " << limit << " bytes";
   }
   // Where the limit is too small, the smallest one that can be met is named.
   const auto refused = Choose(1);
