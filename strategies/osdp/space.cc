@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -30,6 +29,7 @@ int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 struct Corner {
   Mode mode;
   PlanPart::Logits logits;
+  int64_t peak_bytes;
   std::vector<Work> work;
 };
 
@@ -56,16 +56,14 @@ class Corners {
   // Adds the corners of the modes that units may be in, and the one that keeps logits.
   absl::Status AddAll() {
     // More than two micro-batches only repeat the second one.
-    TesseraContext* of_two = nullptr;
-    const absl::Cleanup close = [&] {
-      if (of_two != nullptr) run_.host.CloseContext(of_two);
-    };
     const int64_t micro_batches = MicroBatchesOf(run_, settings_);
     if (micro_batches > 2) {
       const auto opened = run_.host.OpenContext(2 * run_.request.batch() / micro_batches, 0);
       if (!absl::IsInvalidArgument(opened.status())) RETURN_IF_ERROR(opened.status());
       if (opened.ok()) {
-        of_two = *opened;
+        of_two_ = {*opened, [&host = run_.host](TesseraContext* context) {
+                     host.CloseContext(context);
+                   }};
         settings_.micro_batches = 2;
       }
     }
@@ -74,12 +72,14 @@ class Corners {
       if (absl::c_none_of(run_.units, [&](const Unit& unit) { return CanBe(unit, storage); })) {
         continue;
       }
-      RETURN_IF_ERROR(Add({storage, false}, PlanPart::LOGITS_UNSET, of_two));
+      RETURN_IF_ERROR(Add({storage, false}, PlanPart::LOGITS_UNSET));
+      // Elsewhere recomputation saves and costs the same as in units that are sharded.
+      const bool stays = storage == Storage::kReplicated || storage == Storage::kOnce;
+      if (stays || !run_.request.MayDecide(PlanRequest::RECOMPUTE)) continue;
+      RETURN_IF_ERROR(Add({storage, true}, PlanPart::LOGITS_UNSET));
     }
     // The host decides about the logits of training that no strategy decides about.
-    RETURN_IF_ERROR(Add({Storage::kSharded, false}, PlanPart::KEPT, of_two));
-    if (!run_.request.MayDecide(PlanRequest::RECOMPUTE)) return absl::OkStatus();
-    return Add({Storage::kSharded, true}, PlanPart::LOGITS_UNSET, of_two);
+    return Add({Storage::kSharded, false}, PlanPart::KEPT);
   }
 
   // Returns null if its Plan cannot be run.
@@ -93,17 +93,20 @@ class Corners {
     return nullptr;
   }
   const std::vector<Corner>& all() const { return corners_; }
+  // The settings and the context in which they are lowered; null: those of the run.
+  const Settings& settings() const { return settings_; }
+  const std::shared_ptr<TesseraContext>& context() const { return of_two_; }
   std::vector<Corner>& all() { return corners_; }
 
  private:
 
-  absl::Status Add(Mode mode, PlanPart::Logits logits, TesseraContext* context) {
+  absl::Status Add(Mode mode, PlanPart::Logits logits) {
     const Plan plan =
         PlanOf(run_.model, run_.units, ModesOf(run_.units, mode), logits, settings_);
-    const auto lowered = plans_.Lower(plan, context);
+    const auto lowered = plans_.Lower(plan, of_two_.get());
     if (absl::IsInvalidArgument(lowered.status())) return absl::OkStatus();
     RETURN_IF_ERROR(lowered.status());
-    corners_.push_back({mode, logits,
+    corners_.push_back({mode, logits, lowered->cost.peak_bytes(),
                         search::WorkOf(lowered->sections,
                                        static_cast<int>(run_.model.blocks.size()),
                                        MicroBatchesOf(run_, settings_))});
@@ -113,6 +116,7 @@ class Corners {
   const Run& run_;
   Settings settings_;
   search::PlanSearch& plans_;
+  std::shared_ptr<TesseraContext> of_two_;
   std::vector<Corner> corners_;
 };
 
@@ -132,7 +136,6 @@ struct Choices {
   std::vector<std::vector<Mode>> modes;
   std::vector<PlanPart::Logits> logits;
 
-  bool Has(size_t unit, Mode mode) const { return absl::c_linear_search(modes[unit], mode); }
   int Find(size_t unit, Mode mode) const {
     return static_cast<int>(absl::c_find(modes[unit], mode) - modes[unit].begin());
   }
@@ -151,7 +154,7 @@ class Maker {
   }
 
   void Make(const std::vector<std::vector<LinkTimes>>& link, search::Problem& problem,
-            search::Problem& least, Choices& choices) {
+            search::Problem& least, Choices& choices, std::vector<int>& lean) {
     if (casts_) DivideCasts();
     problem.units.resize(units_.size());
     choices.modes.resize(units_.size());
@@ -166,11 +169,17 @@ class Maker {
       }
     }
     AddTail(problem, choices);
-    for (const Corner& corner : corners_.all()) SetSurges(corner, choices, problem);
+    SetSurges(choices, problem);
     for (size_t i = 0; i < units_.size(); ++i) {
       AddRecomputed(problem.units[i], choices.modes[i]);
     }
     least = LeastOf(problem, choices, link);
+    const Corner& leanest = *absl::c_min_element(
+        corners_.all(),
+        [](const Corner& a, const Corner& b) { return a.peak_bytes < b.peak_bytes; });
+    const std::vector<Mode> modes = ModesOf(units_, leanest.mode);
+    for (size_t i = 0; i < units_.size(); ++i) lean.push_back(choices.Find(i, modes[i]));
+    lean.push_back(leanest.logits == PlanPart::KEPT ? 1 : 0);
   }
 
  private:
@@ -200,7 +209,7 @@ class Maker {
     return corner.work[i == units_.size() ? corner.work.size() - 1 : units_[i].block + 1];
   }
 
-  // Returns an alternative without its surge.
+  // Returns an alternative, whose surge is not known.
   Alternative AlternativeOf(size_t i, const Corner& corner, const LinkTimes& times) const {
     const Unit& unit = units_[i];
     const Storage storage = corner.mode.storage;
@@ -214,7 +223,8 @@ class Maker {
         Computes(i) ? std::max<int64_t>(0, WorkOf(i, *plain).kept_bytes) : 0;
     const bool replicated = storage == Storage::kReplicated;
     // Parameters outside of blocks are used by the first and the last operators, and stay.
-    const bool once = storage == Storage::kOnce || (storage == Storage::kSharded && unit.block < 0);
+    const bool once = storage == Storage::kOnce ||
+                      (unit.block < 0 && !replicated && storage != Storage::kSlices);
     const auto share = [&](int64_t bytes) {
       return replicated ? bytes : (bytes + ranks_ - 1) / ranks_;
     };
@@ -226,20 +236,23 @@ class Maker {
       return Picoseconds(seconds +
                          (waits ? std::max(0.0, pass.span_seconds - std::max(seconds, link)) : 0));
     };
-    Alternative alternative;
+    Alternative alternative = {.surge_bytes = std::numeric_limits<int64_t>::max()};
     alternative.forward_ps = with_waits(work.forward, times.gather);
     alternative.backward_ps = with_waits(work.backward, times.gather + times.reduction);
     alternative.held_bytes = share(unit.state_bytes) + kept;
     alternative.growth_bytes = -kept;
     // Full gradients are reduced once, after the last micro-batch.
     alternative.reduction_ps = Picoseconds(times.reduction) / (replicated ? micro_batches_ : 1);
-    if (!replicated) alternative.forward_gather_ps = Picoseconds(times.gather);
+    if (!replicated) {
+      alternative.forward_gather_ps = Picoseconds(times.gather) / (once ? micro_batches_ : 1);
+    }
     if (!replicated && !once) alternative.backward_gather_ps = alternative.forward_gather_ps;
-    // Parameters in the dtype in which they are used, from the forward to the backward pass.
+    // Parameters in the dtype in which they are used, from the first forward to the last backward
+    // pass.
     if (once || (replicated && casts_)) {
       const int64_t used = casts_ ? unit.bytes / 2 : unit.bytes;
       alternative.held_bytes += used;
-      if (unit.block >= 0) alternative.growth_bytes -= used;
+      if (unit.block >= 0 && micro_batches_ == 1) alternative.growth_bytes -= used;
     }
     // Gradients that are added up are there from the first micro-batch on.
     (micro_batches_ > 1 ? alternative.held_bytes : alternative.growth_bytes) += share(unit.bytes);
@@ -272,32 +285,58 @@ class Maker {
     const size_t known = modes.size();
     if (to == static_cast<int64_t>(known)) return;
     for (size_t k = 0; k < known; ++k) {
-      if (modes[k].recompute || modes[k].storage == Storage::kSharded) continue;
+      const Mode recomputed = {modes[k].storage, true};
+      if (absl::c_linear_search(modes, recomputed)) continue;
       alternatives.push_back(ChangedAs(alternatives[k], alternatives[from], alternatives[to]));
-      modes.push_back({modes[k].storage, true});
+      modes.push_back(recomputed);
     }
   }
 
-  // Sets the surges of a corner's alternatives to what it needs beyond the rest.
-  void SetSurges(const Corner& corner, const Choices& choices, search::Problem& problem) const {
-    const bool kept_logits = corner.logits == PlanPart::KEPT;
+  // Returns the alternatives of all units that a corner has.
+  std::vector<Alternative*> ChosenIn(const Corner& corner, const Choices& choices,
+                                     search::Problem& problem) const {
     const std::vector<Mode> modes = ModesOf(units_, corner.mode);
     std::vector<Alternative*> chosen;
     for (size_t i = 0; i < units_.size(); ++i) {
       chosen.push_back(&problem.units[i][choices.Find(i, modes[i])]);
     }
-    chosen.push_back(&problem.units.back()[kept_logits ? 1 : 0]);
-    int64_t in_use = 0;
-    for (const Alternative* const alternative : chosen) in_use += alternative->held_bytes;
-    for (size_t i = chosen.size(); i-- > 0;) {
-      const bool own = i == units_.size() ? corner.mode == Mode{Storage::kSharded, false}
-                                          : !kept_logits && Computes(i) &&
-                                                modes[i].storage == corner.mode.storage;
-      if (own) {
-        chosen[i]->surge_bytes =
-            std::max<int64_t>(0, WorkOf(i, corner).backward_peak_bytes - in_use);
+    chosen.push_back(&problem.units.back()[corner.logits == PlanPart::KEPT ? 1 : 0]);
+    return chosen;
+  }
+
+  // Sets the surge of each alternative to what its corner needs beyond the rest. While the backward
+  // pass begins, behind the blocks, the last block is gathered: what that needs is the block's.
+  void SetSurges(const Choices& choices, search::Problem& problem) const {
+    const auto held_in = [](const std::vector<Alternative*>& chosen) {
+      int64_t held = 0;
+      for (const Alternative* const alternative : chosen) held += alternative->held_bytes;
+      return held;
+    };
+    const auto of_tail = [&](const Corner& corner) {
+      return std::max<int64_t>(
+          0, corner.work.back().peak_bytes - held_in(ChosenIn(corner, choices, problem)));
+    };
+    std::vector<Alternative>& tail = problem.units.back();
+    const int64_t of_sharded = of_tail(*corners_.Find(Storage::kSharded, false));
+    tail[0].surge_bytes = of_sharded;
+    for (const Corner& corner : corners_.all()) {
+      if (corner.logits != PlanPart::KEPT) {
+        tail[0].surge_bytes = std::min(tail[0].surge_bytes, of_tail(corner));
       }
-      in_use += chosen[i]->growth_bytes;
+    }
+    for (const Corner& corner : corners_.all()) {
+      if (corner.logits == PlanPart::KEPT) {
+        tail[1].surge_bytes =
+            std::max<int64_t>(0, of_tail(corner) - (of_sharded - tail[0].surge_bytes));
+        continue;
+      }
+      const std::vector<Alternative*> chosen = ChosenIn(corner, choices, problem);
+      int64_t in_use = held_in(chosen) + tail[0].growth_bytes;
+      for (size_t i = units_.size(); i-- > 0; in_use += chosen[i]->growth_bytes) {
+        int64_t surge = Computes(i) ? WorkOf(i, corner).peak_bytes - in_use : 0;
+        if (i + 1 == units_.size()) surge = std::max(surge, of_tail(corner) - tail[0].growth_bytes);
+        chosen[i]->surge_bytes = std::clamp<int64_t>(surge, 0, chosen[i]->surge_bytes);
+      }
     }
   }
 
@@ -370,23 +409,23 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
   auto choices = std::make_shared<Choices>();
   space.repetitions = MicroBatchesOf(run, settings);
   if (space.repetitions > 1) space.name = absl::StrCat(space.repetitions, " micro-batches");
-  Maker(run, settings, std::move(corners)).Make(link, space.problem, space.least, *choices);
-  space.units = NamesOf(run.units, *choices);
-  for (const Storage storage : {Storage::kPieces, Storage::kSlices}) {
-    const std::vector<Mode> modes =
-        ModesOf(run.units, {storage, run.request.MayDecide(PlanRequest::RECOMPUTE)});
-    std::vector<int> lean;
-    for (size_t i = 0; i < modes.size() && choices->Has(i, modes[i]); ++i) {
-      lean.push_back(choices->Find(i, modes[i]));
-    }
-    lean.push_back(0);
-    if (lean.size() == space.units.size()) space.lean.push_back(std::move(lean));
-  }
-  space.plan = [choices = std::move(choices), settings, run](absl::Span<const int> chosen) {
-    std::vector<Mode> modes;
-    for (size_t i = 0; i < run.units.size(); ++i) modes.push_back(choices->modes[i][chosen[i]]);
-    return PlanOf(run.model, run.units, modes, choices->logits[chosen.back()], settings);
+  const auto plan_in = [choices, run](const Settings& settings) {
+    return [choices, run, settings](absl::Span<const int> chosen) {
+      std::vector<Mode> modes;
+      for (size_t i = 0; i < run.units.size(); ++i) modes.push_back(choices->modes[i][chosen[i]]);
+      return PlanOf(run.model, run.units, modes, choices->logits[chosen.back()], settings);
+    };
   };
+  space.plan = plan_in(settings);
+  if (corners.context() != nullptr) {
+    space.sketch = [&host = run.host, context = corners.context(),
+                    plan = plan_in(corners.settings())](absl::Span<const int> chosen) {
+      return host.Lower(plan(chosen), context.get());
+    };
+  }
+  Maker(run, settings, std::move(corners)).Make(link, space.problem, space.least, *choices,
+                                               space.lean);
+  space.units = NamesOf(run.units, *choices);
   return space;
 }
 

@@ -34,11 +34,8 @@ std::vector<Work> WorkOf(absl::Span<const LoweredPlans::Section> sections, int b
     pass.computation_seconds += section.computation_seconds() / static_cast<double>(micro_batches);
     pass.span_seconds +=
         (section.end_seconds() - section.begin_seconds()) / static_cast<double>(micro_batches);
-    if (!forward) {
-      work[slot].backward_peak_bytes =
-          std::max(work[slot].backward_peak_bytes, section.peak_bytes());
-      continue;
-    }
+    work[slot].peak_bytes = std::max(work[slot].peak_bytes, section.peak_bytes());
+    if (!forward) continue;
     if (first_forward && in_use >= 0) work[slot].kept_bytes += section.end_bytes() - in_use;
     in_use = section.end_bytes();
   }

@@ -18,8 +18,8 @@ struct PassWork {
 
 struct Work {
   PassWork forward, backward;
-  int64_t kept_bytes = 0;           // from the forward pass for the backward pass
-  int64_t backward_peak_bytes = 0;  // of the rank, while its backward pass runs
+  int64_t kept_bytes = 0;  // from the forward pass for the backward pass
+  int64_t peak_bytes = 0;  // of the rank, while a pass over it runs
 };
 
 // Returns the work of each slot in the order of the forward pass: slot 0 is what comes before the

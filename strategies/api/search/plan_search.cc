@@ -69,54 +69,75 @@ absl::StatusOr<Candidate*> PlanSearch::LowerChoices(int space, const std::vector
 absl::StatusOr<double> PlanSearch::Search(Space space) {
   const int index = static_cast<int>(spaces_.size());
   spaces_.push_back(std::move(space));
-  RETURN_IF_ERROR(SearchWithin(index));
+  beyond_sketch_.push_back(0);
+  RETURN_IF_ERROR(Propose(index));
   Report();
   const Candidate* const fastest = FastestWithin(limit_, index);
   return fastest == nullptr ? kInfinite : fastest->cost.step_seconds();
 }
 
-// Corrects the model's limit by what lowering finds. If no choice fits by the model, the leanest is
-// lowered, which may fit.
-absl::Status PlanSearch::Propose(int space, int64_t excess) {
+absl::StatusOr<int64_t> PlanSearch::PeakOf(int space, const std::vector<int>& choices) {
+  if (spaces_[space].sketch != nullptr) {
+    ASSIGN_OR_RETURN(const StepCost cost, spaces_[space].sketch(choices));
+    return cost.peak_bytes() + beyond_sketch_[space];
+  }
+  ASSIGN_OR_RETURN(const Candidate* const lowered, LowerChoices(space, choices));
+  return lowered->cost.peak_bytes();
+}
+
+// If no choice fits by the model, the leanest is lowered, which may fit.
+absl::StatusOr<std::vector<int>> PlanSearch::Correct(int space) {
+  int64_t excess = 0;  // of the Plan's memory over the model's
   Problem& problem = spaces_[space].problem;
+  std::vector<int> fitting;
   for (int i = 0; i < kProposals && !host_.cancelled(); ++i) {
     problem.limit_bytes = limit_ - excess;
     const Solution solution =
         Solve(problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
-    const std::vector<int>& choices = solution.found() ? solution.choices : solution.least_choices;
+    std::vector<int> choices = solution.found() ? solution.choices : solution.least_choices;
     if (choices.empty()) break;
-    const absl::StatusOr<const Candidate*> lowered = LowerChoices(space, choices);
-    if (absl::IsInvalidArgument(lowered.status())) break;
-    RETURN_IF_ERROR(lowered.status());
-    const int64_t peak = (*lowered)->cost.peak_bytes();
-    const int64_t found = peak - Evaluate(problem, choices).peak_bytes;
-    if (found == excess) break;
-    if (peak <= limit_ && limit_ - peak < limit_ / kUnused) break;
+    absl::StatusOr<int64_t> peak = PeakOf(space, choices);
+    if (absl::IsInvalidArgument(peak.status())) break;
+    RETURN_IF_ERROR(peak.status());
+    if (!solution.found() && *peak > limit_ && !spaces_[space].lean.empty()) {
+      choices = spaces_[space].lean;
+      ASSIGN_OR_RETURN(peak, PeakOf(space, choices));
+    }
+    if (*peak <= limit_) fitting = choices;
+    const int64_t found = *peak - Evaluate(problem, choices).peak_bytes;
+    if (found == excess || (*peak <= limit_ && limit_ - *peak < limit_ / kUnused)) break;
     excess = found;
   }
-  return absl::OkStatus();
+  return fitting;
 }
 
-absl::Status PlanSearch::SearchWithin(int space) {
-  RETURN_IF_ERROR(Propose(space, 0));
-  for (const std::vector<int>& choices : spaces_[space].lean) {
-    if (FastestWithin(limit_, space) != nullptr || host_.cancelled()) break;
-    const absl::StatusOr<const Candidate*> lowered = LowerChoices(space, choices);
-    if (absl::IsInvalidArgument(lowered.status())) continue;
-    RETURN_IF_ERROR(lowered.status());
-    RETURN_IF_ERROR(Propose(space, (*lowered)->cost.peak_bytes() -
-                                       Evaluate(spaces_[space].problem, choices).peak_bytes));
+absl::Status PlanSearch::Propose(int space) {
+  for (int i = 0; i < kProposals; ++i) {
+    ASSIGN_OR_RETURN(const std::vector<int> fitting, Correct(space));
+    if (fitting.empty() || spaces_[space].sketch == nullptr) break;
+    ASSIGN_OR_RETURN(const int64_t sketched, PeakOf(space, fitting));
+    ASSIGN_OR_RETURN(const Candidate* const lowered, LowerChoices(space, fitting));
+    const int64_t beyond = lowered->cost.peak_bytes() - sketched;
+    if (beyond <= 0 || lowered->cost.peak_bytes() <= limit_) break;
+    beyond_sketch_[space] += beyond;
   }
   return absl::OkStatus();
 }
 
 absl::Status PlanSearch::FindSmallest() {
+  // What was only sketched is lowered.
+  for (size_t i = 0; i < spaces_.size(); ++i) {
+    spaces_[i].problem.limit_bytes = 0;
+    const auto lowered =
+        LowerChoices(static_cast<int>(i), Solve(spaces_[i].problem).least_choices);
+    if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
+  }
   const int64_t requested = limit_;
   absl::Status status;
   for (bool smaller = true; smaller && status.ok() && !host_.cancelled();) {
     limit_ = Smallest()->cost.peak_bytes() - 1;
     for (size_t i = spaces_.size(); i-- > 0 && status.ok() && best() == nullptr;) {
-      status = SearchWithin(static_cast<int>(i));
+      status = Propose(static_cast<int>(i));
     }
     smaller = best() != nullptr;
   }

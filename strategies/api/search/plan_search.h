@@ -48,10 +48,13 @@ struct Space {
   // what no Plan of the space goes below. Its times and bytes bound those of all Plans (LeastTime).
   // Empty: no bound is known.
   Problem least;
-  // Choices that may need the least memory. They are lowered if nothing fits that the model
-  // proposes.
-  std::vector<std::vector<int>> lean;
   std::function<Plan(absl::Span<const int> choices)> plan;
+  // Choices that need little memory, for when the model proposes none that fit; may be empty.
+  std::vector<int> lean;
+  // Where lowering takes long: the costs of the same choices in a smaller run that needs about as
+  // much memory, as one with fewer micro-batches. Plans are lowered when one of these fits. May be
+  // null.
+  std::function<absl::StatusOr<StepCost>(absl::Span<const int> choices)> sketch;
 };
 
 // A Plan that the host lowered.
@@ -104,9 +107,13 @@ class PlanSearch {
 
   absl::StatusOr<Candidate*> LowerOnce(const Plan& plan);
   absl::StatusOr<Candidate*> LowerChoices(int space, const std::vector<int>& choices);
-  // Lowers what the model proposes, if Plans need `excess` bytes more than it says, about.
-  absl::Status Propose(int space, int64_t excess);
-  absl::Status SearchWithin(int space);
+  // Corrects the model's limit by what lowering finds. Returns the last choices that fit; empty if
+  // none do.
+  absl::StatusOr<std::vector<int>> Correct(int space);
+  // Lowers them, if they were sketched.
+  absl::Status Propose(int space);
+  // Returns the peak of choices, by the sketch if there is one.
+  absl::StatusOr<int64_t> PeakOf(int space, const std::vector<int>& choices);
   absl::Status FindSmallest();
   absl::Status Improve(int most);
   std::vector<Change> ChangesOf(const Candidate& candidate, bool of_two) const;
@@ -117,6 +124,7 @@ class PlanSearch {
   Host& host_;
   int64_t limit_;
   std::vector<Space> spaces_;
+  std::vector<int64_t> beyond_sketch_;  // by space: how many bytes a Plan needs more than its sketch
   std::deque<Candidate> candidates_;
   absl::flat_hash_map<std::string, Candidate*> by_plan_;
 };
