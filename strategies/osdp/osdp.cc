@@ -103,6 +103,13 @@ absl::Status Planner::SearchCounts(osdp::Settings settings) {
   return absl::OkStatus();
 }
 
+// Returns 0 if the run decides.
+int64_t MicroBatchesOf(const Plan& plan) {
+  int64_t count = 0;
+  for (const PlanPart& part : plan.stages(0).parts()) count = std::max(count, part.micro_batches());
+  return count;
+}
+
 absl::StatusOr<const Candidate*> Planner::Find() {
   // Slices only save memory, so they are tried if nothing else fits; and then without gathers
   // ahead.
@@ -116,7 +123,8 @@ absl::StatusOr<const Candidate*> Planner::Find() {
   for (const GraphProto& graph : graphs.graphs()) {
     if (graph.name() == run_.model.graph) operators = graph.ops_size();
   }
-  return plans_.Finish(static_cast<int>(std::clamp(kLowerings / operators / operators, 6., 200.)));
+  if (plans_.best() != nullptr) operators *= std::max<int64_t>(1, MicroBatchesOf(plans_.best()->plan));
+  return plans_.Finish(static_cast<int>(std::clamp(kLowerings / operators / operators, 3., 200.)));
 }
 
 Explanation Planner::Explain(const Candidate& best) const {

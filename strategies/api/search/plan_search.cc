@@ -19,7 +19,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
 constexpr double kGap = 1e-3;     // of the model's search
-constexpr int kProposals = 12;    // for one space, at most
+constexpr int kProposals = 8;     // for one space, at most
 constexpr int64_t kUnused = 100;  // proposals end when less than one part in so many is unused
 
 double Seconds(int64_t ps, int64_t repetitions) {
@@ -85,11 +85,13 @@ absl::StatusOr<int64_t> PlanSearch::PeakOf(int space, const std::vector<int>& ch
   return lowered->cost.peak_bytes();
 }
 
-// If no choice fits by the model, the leanest is lowered, which may fit.
+// Choices that do not fit need a greater excess; if they fit, or if the model has none, a smaller one
+// may be enough.
 absl::StatusOr<std::vector<int>> PlanSearch::Correct(int space) {
-  int64_t excess = 0;  // of the Plan's memory over the model's
   Problem& problem = spaces_[space].problem;
   std::vector<int> fitting;
+  // Of the Plan's memory over the model's: what was tried, and the range in which it is.
+  int64_t excess = 0, low = -kUnlimited, high = kUnlimited;
   for (int i = 0; i < kProposals && !host_.cancelled(); ++i) {
     problem.limit_bytes = limit_ - excess;
     const Solution solution =
@@ -103,10 +105,19 @@ absl::StatusOr<std::vector<int>> PlanSearch::Correct(int space) {
       choices = spaces_[space].lean;
       ASSIGN_OR_RETURN(peak, PeakOf(space, choices));
     }
-    if (*peak <= limit_) fitting = choices;
+    const bool fits = *peak <= limit_;
     const int64_t found = *peak - Evaluate(problem, choices).peak_bytes;
-    if (found == excess || (*peak <= limit_ && limit_ - *peak < limit_ / kUnused)) break;
-    excess = found;
+    if (fits) fitting = std::move(choices);
+    if (fits && limit_ - *peak < limit_ / kUnused) break;
+    if (fits || !solution.found()) high = excess;
+    if (!fits && solution.found()) low = excess;
+    if (found > low && found < high) {
+      excess = found;
+    } else if (low > -kUnlimited && high < kUnlimited && high - low > limit_ / kUnused) {
+      excess = low + (high - low) / 2;
+    } else {
+      break;
+    }
   }
   return fitting;
 }
