@@ -35,6 +35,18 @@ TEST(CompletePlanErrorsTest, TheMesh) {
             "the ranks that remain");
 }
 
+// The batch of the transformer has 4 rows.
+TEST(CompletePlanErrorsTest, TheBatch) {
+  const std::vector<Graph> graphs = {RecordTransformerTraining({})};
+  Plan plan = ParsePlan("batch: 5 stages { mesh { name: 'data' } }");
+  EXPECT_EQ(CompletePlan(plan, graphs, 2).status().message(),
+            "the Plan is for a batch of 5 rows, but input 'tokens' of graph 'train' has 4");
+  plan.set_batch(4);
+  const auto completed = CompletePlan(plan, graphs, 2);
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  EXPECT_EQ(completed->batch(), 4);
+}
+
 TEST(CompletePlanErrorsTest, Stores) {
   EXPECT_EQ(ErrorOf("store { path: 'tokens' layout: 'model: S(0)' }"),
             "the Plan's store 'tokens': the mesh (data: 2) has no axis 'model'");
