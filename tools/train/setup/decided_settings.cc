@@ -14,8 +14,8 @@ namespace {
 
 // Sets a field in the text of the configuration, with which a checkpoint is resumed.
 absl::Status SetInText(const FieldSetting& setting, ConfiguredRun& configured) {
-  ASSIGN_OR_RETURN(ConfigEditor config,
-                   SavedConfig(*configured.definition, configured.config_text, "the configuration"));
+  ASSIGN_OR_RETURN(ConfigEditor config, SavedConfig(*configured.definition, configured.config_text,
+                                                    "the configuration"));
   RETURN_IF_ERROR(ApplySettings({setting}, &config));
   configured.config_text = absl::StrCat(kConfigTitle, config.ToText());
   return absl::OkStatus();

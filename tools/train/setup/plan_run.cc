@@ -71,10 +71,8 @@ StrategyRun StrategyRunOf(const CommandLine& line, const ConfiguredRun& configur
           .graphs = graphs,
           .catalogue = configured.backend.get(),
           .ranks = configured.ranks.size,
-          .record =
-              [&line, &configured](const RunConfig& other) {
-                return Record(line, configured, other);
-              },
+          .record = [&line, &configured](
+                        const RunConfig& other) { return Record(line, configured, other); },
           .priced = configured.priced,
           .prices = configured.prices,
           .memory_limit = configured.memory_bound.bytes,
@@ -112,9 +110,10 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
 
 // Returns a note that nothing decides the batch, which is open.
 std::string NoteOfOpenBatch(const std::string& plugin, const RunConfig& config) {
-  return absl::StrCat(
-      plugin.empty() ? "no strategy decides" : absl::StrCat("strategy ", plugin, " does not decide"),
-      " the batch: it is the default, ", config.batch(), "; --batch=N sets another");
+  return absl::StrCat(plugin.empty() ? "no strategy decides"
+                                     : absl::StrCat("strategy ", plugin, " does not decide"),
+                      " the batch: it is the default, ", config.batch(),
+                      "; --batch=N sets another");
 }
 
 // Closes the batch of the run, if it is open, and records the Graphs for it. Collective; errors are
@@ -130,9 +129,9 @@ absl::Status SettleBatch(const CommandLine& line, int64_t batch, ConfiguredRun& 
   planned.graphs = std::make_shared<const Graphs>(*std::move(recorded));
   absl::Status opens;
   if (planned.strategy.has_value()) {  // it estimates the cost at this batch
-    absl::StatusOr<StrategySession> session = StrategySession::Open(
-        planned.strategy->plugin(), line,
-        StrategyRunOf(line, configured, configured.config, planned.graphs));
+    absl::StatusOr<StrategySession> session =
+        StrategySession::Open(planned.strategy->plugin(), line,
+                              StrategyRunOf(line, configured, configured.config, planned.graphs));
     opens = session.status();
     if (session.ok()) planned.strategy = *std::move(session);
   }
