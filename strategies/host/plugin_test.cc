@@ -108,12 +108,12 @@ TEST(PluginTest, TablesThatAreMalformed) {
   table.needs_major = 1;
   table.needs_minor = 2;
   EXPECT_THAT(TableError(table), HasSubstr("built for version 1.2 of the strategy interface, and "
-                                           "this is version 2.0"));
+                                           "this is version 2.1"));
   table = Table();
   table.needs_minor = 7;
   EXPECT_THAT(TableError(table),
               HasSubstr("it needs version 2.7 of the strategy interface, and this "
-                        "is version 2.0: a newer Tessera can run it"));
+                        "is version 2.1: a newer Tessera can run it"));
   table = Table();
   table.struct_size = 40;
   EXPECT_THAT(TableError(table), HasSubstr("its table has 40 bytes"));

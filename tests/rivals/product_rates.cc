@@ -51,7 +51,7 @@ std::map<KernelId, std::vector<std::string>> PathsOf(const Program& program) {
 absl::StatusOr<int> TimeProducts(const CommandLine& line, Job& job) {
   RunRanks ranks = {&job.ranks(), job.ranks().size(), job.ranks_of_host(), job.cores(), {}};
   std::vector<std::string> unused_notes;
-  ASSIGN_OR_RETURN(const ConfiguredRun configured,
+  ASSIGN_OR_RETURN(ConfiguredRun configured,
                    ConfigureRun(line, GptDefinition(), ranks, &unused_notes));
   Backend& backend = *configured.backend;
   if (backend.name() != "cpu") {

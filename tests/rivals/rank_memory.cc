@@ -79,7 +79,7 @@ absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, Job& job) {
   ASSIGN_OR_RETURN(ranks.site, SiteOfRanks(job.backend(), job.hosts()));
   PeakSampler sampler;
   std::vector<std::string> unused_notes;
-  ASSIGN_OR_RETURN(const ConfiguredRun configured,
+  ASSIGN_OR_RETURN(ConfiguredRun configured,
                    ConfigureRun(line, GptDefinition(), ranks, &unused_notes));
   ASSIGN_OR_RETURN(PreparedRun prepared, PrepareRun(line, configured, &unused_notes));
   const TimedRun run = {configured.config, configured.model.get(), configured.dataset.get()};
