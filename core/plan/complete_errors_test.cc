@@ -19,7 +19,7 @@ std::string ErrorOf(const std::string& choices, int ranks = 2) {
   const Plan plan = ParsePlan("stages { mesh { name: 'data' } " + choices + " }");
   const auto completed = CompletePlan(plan, *graphs, ranks);
   EXPECT_EQ(completed.status().code(), absl::StatusCode::kInvalidArgument) << choices;
-  const std::string message(completed.status().message());
+  std::string message(completed.status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }
