@@ -84,6 +84,10 @@ absl::Status CheckPlanForm(const Plan& plan) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan has ", plan.stages_size(), " stages; this version runs one"));
   }
+  if (plan.batch() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan is for a batch of ", plan.batch(), " rows; it must be at least 1"));
+  }
   absl::flat_hash_set<std::string> graphs;
   for (const Stage& stage : plan.stages()) {
     RETURN_IF_ERROR(ReadStagePasses(stage).status());
@@ -101,6 +105,22 @@ absl::Status CheckPlanForm(const Plan& plan) {
         return absl::InvalidArgumentError(
             absl::StrCat("the Plan's part for graph ", Quote(part.graph()), fault));
       }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBatch(const Plan& plan, absl::Span<const Graph> graphs) {
+  if (plan.batch() == 0) return absl::OkStatus();
+  for (const Graph& graph : graphs) {
+    for (const GraphInput& input : graph.inputs()) {
+      if (input.batch_dim == kNone) continue;
+      const Value& value = graph.value(input.value);
+      const int64_t rows = value.type.shape[input.batch_dim];
+      if (rows == plan.batch()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the Plan is for a batch of ", plan.batch(),
+                                                     " rows, but input ", Quote(value.path),
+                                                     " of graph '", graph.name(), "' has ", rows));
     }
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "core/graph/fingerprints.h"
 #include "core/graph/graph.h"
 #include "core/proto/plan.pb.h"
@@ -16,10 +17,13 @@ inline constexpr int kPlanFormat = 2;
 
 // Returns InvalidArgument, in one line, if this version of Tessera cannot execute the Plan for any
 // Graphs: the format is unknown, there is more than one stage, a part has no graph or the graph of
-// another part, a number of micro-batches is negative, an enumerator is unknown, a pass does not
-// exist or has an option that does not fit, a pass is of a plugin that is named by a path, or there
-// are layouts but no mesh. Format 0 (an open Plan) is accepted.
+// another part, a batch or a number of micro-batches is negative, an enumerator is unknown, a pass
+// does not exist or has an option that does not fit, a pass is of a plugin that is named by a path,
+// or there are layouts but no mesh. Format 0 (an open Plan) is accepted.
 absl::Status CheckPlanForm(const Plan& plan);
+
+// Returns InvalidArgument if the Plan is for another batch than an input of these Graphs has.
+absl::Status CheckBatch(const Plan& plan, absl::Span<const Graph> graphs);
 
 // Returns InvalidArgument if the part names another graph, was made for a Graph with another
 // fingerprint (of the recorded Graph, before any rewriting), names blocks that do not exist, has a

@@ -34,12 +34,11 @@ TEST(CheckPlanFormTest, RefusesInOneLineWhatCannotBeFollowed) {
        "the Plan has format 99; this version reads format 2, which docs/plans.md describes"},
       {[](Plan& plan, PlanPart&) { plan.add_stages(); },
        "the Plan has 2 stages; this version runs one"},
+      {[](Plan& plan, PlanPart&) { plan.set_batch(-1); },
+       "the Plan is for a batch of -1 rows; it must be at least 1"},
       {[](Plan&, PlanPart& part) { part.clear_graph(); },
        "the Plan has a part that names no graph"},
-      {[](Plan& plan, PlanPart& part) {
-         const PlanPart copy = part;
-         *plan.mutable_stages(0)->add_parts() = copy;
-       },
+      {[](Plan& plan, PlanPart& part) { *plan.mutable_stages(0)->add_parts() = part; },
        "the Plan has two parts for graph 'train'"},
       {[](Plan&, PlanPart& part) { part.set_micro_batches(-1); },
        "the Plan's part for graph 'train' has micro_batches: -1; it must be at least 1"},

@@ -58,8 +58,8 @@ absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, absl::Span<const Grap
 // Returns the Plan with the sizes of all mesh axes, the sliced parameters, all dtypes, the layout
 // of each state and input, the members of each flat group, and the signature of each op of each
 // Graph (after slicing and in the Plan's precision). The result is a function of the arguments, and
-// completing it again changes nothing. Micro-batches, recomputation, logits, passes and kernels are
-// not changed. In a Plan without a mesh only slices and precision are completed.
+// completing it again changes nothing. The batch, micro-batches, recomputation, logits, passes and
+// kernels are not changed. In a Plan without a mesh only slices and precision are completed.
 //
 // `graphs` are the recorded ones, and `run` is the result of CompleteRun for them.
 absl::StatusOr<Plan> ListDecisions(const Plan& plan, const Fingerprints& graphs,

@@ -19,7 +19,7 @@ std::string ErrorOf(const std::string& choices, int ranks = 2) {
   const Plan plan = ParsePlan("stages { mesh { name: 'data' } " + choices + " }");
   const auto completed = CompletePlan(plan, *graphs, ranks);
   EXPECT_EQ(completed.status().code(), absl::StatusCode::kInvalidArgument) << choices;
-  const std::string message(completed.status().message());
+  std::string message(completed.status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }
@@ -33,6 +33,18 @@ TEST(CompletePlanErrorsTest, TheMesh) {
   EXPECT_EQ(ErrorOf("mesh { name: 'model' }"),
             "the Plan's mesh: axes 'data' and 'model' of the mesh have no size; only one can take "
             "the ranks that remain");
+}
+
+// The batch of the transformer has 4 rows.
+TEST(CompletePlanErrorsTest, TheBatch) {
+  const std::vector<Graph> graphs = {RecordTransformerTraining({})};
+  Plan plan = ParsePlan("batch: 5 stages { mesh { name: 'data' } }");
+  EXPECT_EQ(CompletePlan(plan, graphs, 2).status().message(),
+            "the Plan is for a batch of 5 rows, but input 'tokens' of graph 'train' has 4");
+  plan.set_batch(4);
+  const auto completed = CompletePlan(plan, graphs, 2);
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  EXPECT_EQ(completed->batch(), 4);
 }
 
 TEST(CompletePlanErrorsTest, Stores) {

@@ -44,7 +44,8 @@ class Request {
   int ranks() const { return message_.ranks(); }
   int64_t memory_limit_bytes() const { return message_.memory_limit_bytes(); }  // 0: no limit
   int64_t micro_batches() const { return message_.micro_batches(); }
-  int64_t batch() const { return message_.batch(); }  // rows of the global batch
+  // Rows of the global batch; if it is open, the default.
+  int64_t batch() const { return message_.batch(); }
   // Returns whether the user leaves a setting open, so that the Plan may decide it. Since 2.1.
   bool MayDecide(PlanRequest::Setting setting) const;
   const Cluster& cluster() const { return message_.cluster(); }

@@ -129,12 +129,14 @@ TEST(KitTest, APlanIsBuilt) {
   ModelInfo model;
   model.inputs = {{"tokens", 1}, {"mask", -1}};
   builder.SplitBatch(model);
+  builder.Batch(32);
   builder.Compute("head", "shard: B");
   builder.Group({"a", "b"}, {"shard"}).set_gather(GroupChoice::ONCE);
   builder.Precision(TypeProto::F32, TypeProto::BF16);
   builder.Logits("train", PlanPart::RECOMPUTED);
   builder.Logits("train", PlanPart::KEPT);
   const Plan plan = builder.Build();
+  EXPECT_EQ(plan.batch(), 32);
   ASSERT_EQ(plan.stages_size(), 1);
   const Stage& stage = plan.stages(0);
   ASSERT_EQ(stage.mesh_size(), 2);

@@ -42,6 +42,10 @@ class PlanBuilder {
   GroupChoice& Group(absl::Span<const std::string> paths, absl::Span<const std::string> axes);
   // Sets the dtypes in which parameters are used, and their gradients reduced. F32 is the default.
   void Precision(TypeProto::DType parameters, TypeProto::DType reduction);
+  // Makes the Plan one for a batch of so many rows; a request must leave the batch open
+  // (Request::MayDecide). Host::OpenContext returns a context in which such a Plan can be completed
+  // and lowered.
+  void Batch(int64_t rows) { plan_.set_batch(rows); }
   // Divides the batch of the Graphs that have one into so many micro-batches; a request must leave
   // them open (Request::MayDecide).
   void MicroBatches(const ModelInfo& model, int64_t count);

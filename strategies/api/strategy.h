@@ -100,7 +100,9 @@ struct TesseraHost {
   void* state; /* the host's own */
 
   /* OpenContext -> nothing. Records the Graphs at another batch size. `*opened` is valid
-   * until it is closed, at the latest until the call that passed the host returns. */
+   * until it is closed, which frees it, at the latest until the call that passed the host returns.
+   * If the request leaves the batch open, a Plan that was made in the context may be the result of
+   * make_plan; it states its batch (Plan.batch; since 2.1). */
   int32_t (*open_context)(const TesseraHost* host, const char* request, size_t request_size,
                           TesseraContext** opened, const TesseraSink* result);
   void (*close_context)(const TesseraHost* host, TesseraContext* context);

@@ -22,9 +22,17 @@ namespace {
 
 // Checks that a Plan does not contradict the settings of its run.
 absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request) {
+  const auto may_decide = [&request](strategy::PlanRequest::Setting setting) {
+    return absl::c_linear_search(request.open(), setting);
+  };
+  if (plan.batch() != 0 && plan.batch() != request.batch() &&
+      !may_decide(strategy::PlanRequest::BATCH)) {
+    return absl::InvalidArgumentError(absl::StrCat("its Plan is for a batch of ", plan.batch(),
+                                                   " rows, but the run has ", request.batch(),
+                                                   ": set --batch=", plan.batch()));
+  }
   const int64_t micro_batches = std::max<int64_t>(1, request.micro_batches());
-  const bool may_decide_micro_batches =
-      absl::c_linear_search(request.open(), strategy::PlanRequest::MICRO_BATCHES);
+  const bool may_decide_micro_batches = may_decide(strategy::PlanRequest::MICRO_BATCHES);
   for (const Stage& stage : plan.stages()) {
     const PrecisionChoice &planned = stage.precision(), &set = request.precision();
     if (planned.has_parameters() && set.has_parameters() &&

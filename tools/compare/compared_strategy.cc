@@ -93,6 +93,7 @@ absl::Status ComparedStrategy::CompileRun(bool with_view) {
   arena_bytes_ = prepared.compiled.arena_bytes();
   state_bytes_ = prepared.compiled.state_bytes;
   lowered_ = LowersPrecision(prepared.compiled.plan);
+  result_.batch = configured_.config.batch();  // with --batch=search, the Plan's
   result_.micro_batches = MicroBatchesOf(prepared.compiled.plan);
   result_.estimated = prepared.estimated;
   if (with_view && configured_.ranks.ranks->is_first()) {

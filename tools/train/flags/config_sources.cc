@@ -146,6 +146,9 @@ absl::Status MergeFile(const std::string& path, ConfigEditor* config) {
 
 absl::Status ApplySettings(const std::vector<FieldSetting>& settings, ConfigEditor* config) {
   for (const FieldSetting& setting : settings) {
+    const bool is_batch = setting.path == "batch", searches = is_batch && setting.value == kSearch;
+    if (is_batch) RETURN_IF_ERROR(config->Set("search_batch", searches ? "true" : "false"));
+    if (searches) continue;
     const absl::Status status = config->Set(setting.path, setting.value);
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat(setting.source, ": ", status.message()));

@@ -36,7 +36,11 @@ absl::StatusOr<ConfigEditor> SavedConfig(const ModelDefinition& model, absl::str
 // Overrides the fields that a file names. Errors name the file.
 absl::Status MergeFile(const std::string& path, ConfigEditor* config);
 
-// Sets fields in order. An error names the flag.
+// The value of the field "batch" that leaves it to the strategy.
+inline constexpr char kSearch[] = "search";
+
+// Sets fields in order. An error names the flag. The value "search" of the batch leaves it open and
+// keeps its default; a number closes it.
 absl::Status ApplySettings(const std::vector<FieldSetting>& settings, ConfigEditor* config);
 
 // A field whose value differs.

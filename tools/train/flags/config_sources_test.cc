@@ -52,6 +52,23 @@ TEST(RunConfigTest, EachLayerLiesOverTheOneBefore) {
   EXPECT_EQ(changes[0].after, "4");
 }
 
+TEST(RunConfigTest, AnOpenBatchKeepsItsDefault) {
+  const ModelDefinition model = Definition();
+  auto config = PresetConfig(model, "small");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto set = [&](const std::string& value) {
+    return ApplySettings({{"--batch", "batch", value}}, &*config);
+  };
+  ASSERT_TRUE(set("12").ok());
+  ASSERT_TRUE(set("search").ok());
+  EXPECT_TRUE(config->config().search_batch());
+  EXPECT_EQ(config->config().batch(), 12);
+  ASSERT_TRUE(set("6").ok());
+  EXPECT_FALSE(config->config().search_batch());
+  EXPECT_EQ(config->config().batch(), 6);
+  EXPECT_FALSE(set("searched").ok());
+}
+
 TEST(RunConfigTest, ErrorsSayWhatWasGiven) {
   const ModelDefinition model = Definition();
   EXPECT_THAT(std::string(PresetConfig(model, "smal").status().message()),

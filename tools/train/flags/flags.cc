@@ -22,8 +22,15 @@
 
 namespace tessera {
 
+// The value of --batch, a number or "search".
+struct BatchValue {
+  std::string text;
+};
+
 bool AbslParseFlag(absl::string_view text, Mode* mode, std::string* error);
 std::string AbslUnparseFlag(Mode mode);
+bool AbslParseFlag(absl::string_view text, BatchValue* batch, std::string* error);
+std::string AbslUnparseFlag(const BatchValue& batch);
 
 bool AbslParseFlag(absl::string_view text, Mode* mode, std::string* error) {
   for (Mode candidate : {Mode::kTrain, Mode::kEvaluate, Mode::kSample}) {
@@ -48,6 +55,18 @@ std::string AbslUnparseFlag(Mode mode) {
   return "";
 }
 
+bool AbslParseFlag(absl::string_view text, BatchValue* batch, std::string* error) {
+  int64_t rows = 0;
+  if (text != kSearch && !absl::SimpleAtoi(text, &rows)) {
+    *error = absl::StrCat("neither a whole number that fits nor ", kSearch);
+    return false;
+  }
+  batch->text = std::string(text);
+  return true;
+}
+
+std::string AbslUnparseFlag(const BatchValue& batch) { return batch.text; }
+
 }  // namespace tessera
 
 ABSL_FLAG(std::string, preset, "", "a configuration that comes with the model");
@@ -60,7 +79,8 @@ ABSL_FLAG(std::string, data, "",
           "without it, the King James Bible");
 
 ABSL_FLAG(int64_t, steps, 0, "total number of steps, including those before a resume");
-ABSL_FLAG(int64_t, batch, 0, "sequences per step");
+ABSL_FLAG(tessera::BatchValue, batch, {},
+          "sequences per step; search: as many as the strategy decides");
 ABSL_FLAG(int64_t, sequence, 0, "tokens per sequence");
 ABSL_FLAG(std::string, optimizer, "", "sgd or adamw");
 ABSL_FLAG(double, lr, 0, "the learning rate after the warm-up, before it decays");
@@ -279,7 +299,7 @@ const std::vector<FlagGroup>& TrainFlags() {
        {{"preset", "NAME"}, {"config", "FILE"}, {"set", "FIELD=VALUE,..."}, {"data", "FILE"}}},
       {"Optimization",
        {{"steps", "N", {"max_iters", "max_steps"}},
-        {"batch", "N", {"batch_size"}},
+        {"batch", "N|search", {"batch_size"}},
         {"sequence", "N", {"seq_len", "block_size"}},
         {"optimizer", "NAME"},
         {"lr", "X", {"learning_rate"}},

@@ -121,6 +121,15 @@ TEST_F(FlagsTest, NamesMayHaveDashes) {
   EXPECT_FALSE(line.plan_only);
 }
 
+TEST_F(FlagsTest, TheBatchIsANumberOrSearched) {
+  EXPECT_EQ(Parse({"--batch=search"}).settings[0].value, "search");
+  for (const char* batch : {"many", "3.5", "99999999999999999999", ""}) {
+    EXPECT_EQ(
+        Error({absl::StrCat("--batch=", batch)}),
+        absl::StrCat("--batch: '", batch, "' is neither a whole number that fits nor search"));
+  }
+}
+
 TEST_F(FlagsTest, RanksGetTheArgumentsButThoseOfTheirLauncher) {
   const CommandLine line =
       Parse({"--nproc", "3", "-steps=5", "--max_restarts=2", "--nocheck_memory", "--set=a=b,c=d",

@@ -61,6 +61,8 @@ absl::Status AdaptMinimum(const ConfigEditor& before, ConfigEditor* config,
 absl::Status SetFromPlan(const CommandLine& line, const Plan& plan, ConfigEditor* config) {
   RunConfig values = config->config();
   RETURN_IF_ERROR(ApplyPlanSettings(plan, line, &values));
+  RETURN_IF_ERROR(config->Set("batch", absl::StrCat(values.batch())));
+  RETURN_IF_ERROR(config->Set("search_batch", values.search_batch() ? "true" : "false"));
   RETURN_IF_ERROR(config->Set("micro_batches", absl::StrCat(values.micro_batches())));
   RETURN_IF_ERROR(config->Set("dtype", values.dtype()));
   return config->Set("recompute", values.recompute());
@@ -119,6 +121,11 @@ absl::StatusOr<EffectiveConfig> MakeEffectiveConfig(const CommandLine& line,
   }
   RETURN_IF_ERROR(AdaptMinimum(before, &config, notes));
   if (plan.has_value()) RETURN_IF_ERROR(SetFromPlan(line, *plan, &config));
+  if (checkpoint != nullptr && config.config().search_batch()) {
+    RETURN_IF_ERROR(config.Set("search_batch", "false"));
+    notes->push_back(absl::StrCat("--batch=", kSearch, " is for a new run: this one keeps its ",
+                                  "batch of ", config.Get("batch")));
+  }
   // The length of the decay that SetSchedule sets is no change of the user's.
   std::vector<std::string> shape_changes;
   if (checkpoint != nullptr) {

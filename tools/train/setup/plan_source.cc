@@ -102,9 +102,11 @@ void SetPrecision(const Plan& default_plan, Plan& plan) {
 }
 
 // Returns the saved Plan of a resumed run without what a change of the batch or of the settings
-// makes invalid: fingerprints, and what flags override. `default_plan` has the parts and the
-// settings that it lacks.
-absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan& default_plan) {
+// makes invalid: fingerprints, another batch than the run's, and what flags override.
+// `default_plan` has the parts and the settings that it lacks.
+absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan& default_plan,
+                                 int64_t batch) {
+  if (saved.batch() != batch) saved.clear_batch();
   for (const PlanPart& each : default_plan.stages(0).parts()) {
     PlanPart* const part = FindPart(each.graph(), &saved);
     if (part == nullptr) {
@@ -154,6 +156,16 @@ absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunCon
     }
     config->set_dtype(dtype);
   }
+  if (plan.batch() > 0) {
+    const bool is_set = SetsField(line, "batch") && !config->search_batch();
+    if (is_set && config->batch() != plan.batch()) {
+      return absl::InvalidArgumentError(absl::StrCat("--batch is ", config->batch(),
+                                                     ", and the Plan is for a batch of ",
+                                                     plan.batch(), ": leave out --batch"));
+    }
+    config->set_batch(plan.batch());
+    config->set_search_batch(false);
+  }
   Plan copy = plan;
   const PlanPart* const part = FindPart(kTrain, &copy);
   if (part == nullptr) return absl::OkStatus();
@@ -182,7 +194,7 @@ absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunCon
 
 absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const Plan& settings,
                                const std::optional<Plan>& open, const Checkpoint* checkpoint,
-                               int ranks, std::vector<std::string>* notes) {
+                               int64_t batch, int ranks, std::vector<std::string>* notes) {
   Plan saved;
   if (checkpoint != nullptr) {
     ASSIGN_OR_RETURN(saved, ReadPlan(*checkpoint));
@@ -197,7 +209,9 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const Plan& settings,
     return plan;
   }
   if (HasMesh(saved)) {
-    if (MeshOfPlan(saved, ranks).ok()) return ResumedPlan(std::move(saved), line, settings);
+    if (MeshOfPlan(saved, ranks).ok()) {
+      return ResumedPlan(std::move(saved), line, settings, batch);
+    }
     if (ranks > 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the checkpoint's Plan is for a mesh of another size, and this job has ", ranks,

@@ -28,17 +28,18 @@ absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpo
 // file. Errors are agreed ones, and name the file and the line.
 absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks);
 
-// Sets the configuration's dtype, micro-batches and recomputation to those that a Plan states.
+// Sets the configuration's batch, dtype, micro-batches and recomputation to those that a Plan
+// states.
 // InvalidArgument if a flag of the same command line contradicts them.
 absl::Status ApplyPlanSettings(const Plan& plan, const CommandLine& line, RunConfig* config);
 
-// Returns the Plan of a run of `ranks` ranks: `open` (of --plan, or a strategy's) if there is one,
-// else that of `checkpoint` if there is one, else `settings`, which one process needs only.
-// `settings` (PlanOfConfig) fills in what the Plan leaves open. A note says so if the checkpoint's
-// Plan is not used. InvalidArgument if there is none for that many ranks.
+// Returns the Plan of a run of `batch` rows on `ranks` ranks: `open` (of --plan, or a strategy's)
+// if there is one, else that of `checkpoint` if there is one, else `settings`, which one process
+// needs only. `settings` (PlanOfConfig) fills in what the Plan leaves open. A note says so if the
+// checkpoint's Plan is not used. InvalidArgument if there is none for that many ranks.
 absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const Plan& settings,
                                const std::optional<Plan>& open, const Checkpoint* checkpoint,
-                               int ranks, std::vector<std::string>* notes);
+                               int64_t batch, int ranks, std::vector<std::string>* notes);
 
 }  // namespace tessera
 

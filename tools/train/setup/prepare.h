@@ -30,8 +30,8 @@ struct PreparedRun {
 
 // Records the Graphs, makes the Plan of --plan, of a strategy, of the checkpoint, or the default
 // one, and compiles. Rank 0 plans. Refuses a checkpoint whose state has another shape than the
-// run's. What a strategy decides about settings (micro-batches, recomputation) is set in
-// `configured.config`. Collective; errors are agreed ones. `notes` receives notes for the user,
+// run's. What a strategy decides about settings (batch, micro-batches, recomputation) is set in
+// `configured`. Collective; errors are agreed ones. `notes` receives notes for the user,
 // also if it fails.
 absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, ConfiguredRun& configured,
                                        std::vector<std::string>* notes);
