@@ -29,13 +29,15 @@ constexpr double kLowerings = 3e8;
 constexpr double kWorthwhile = 0.01;  // a saved Plan holds if no other is faster by more than this
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// A search for the fastest Plan.
+// A search for the fastest Plan at one batch.
 class Planner {
  public:
-  Planner(const Request& request, const ModelInfo& model, Host& host)
-      : run_{request, model, units_, host},
+  // `batch` rows in the context; the Plan states them if the user leaves them open.
+  Planner(const Request& request, int64_t batch, TesseraContext* context, const ModelInfo& model,
+          Host& host)
+      : run_{request, batch, context, model, units_, host},
         units_(osdp::UnitsOf(model)),
-        plans_(request.memory_limit_bytes(), host) {}
+        plans_(request.memory_limit_bytes(), host, context) {}
 
   absl::StatusOr<const Candidate*> Find();
   Explanation Explain(const Candidate& best) const;
@@ -56,10 +58,10 @@ class Planner {
 
 std::vector<int64_t> Planner::MicroBatchCounts() const {
   if (!run_.request.MayDecide(PlanRequest::MICRO_BATCHES)) return {0};
-  const int64_t rows = run_.request.batch() / std::max(1, run_.request.ranks());
+  const int64_t rows = run_.batch / std::max(1, run_.request.ranks());
   std::vector<int64_t> counts = {1};
   for (int64_t count = 2; count <= rows; ++count) {
-    if (run_.request.batch() % count == 0 && rows % count == 0) counts.push_back(count);
+    if (run_.batch % count == 0 && rows % count == 0) counts.push_back(count);
   }
   return counts;
 }
@@ -113,12 +115,12 @@ int64_t MicroBatchesOf(const Plan& plan) {
 absl::StatusOr<const Candidate*> Planner::Find() {
   // Slices only save memory, so they are tried if nothing else fits; and then without gathers
   // ahead.
-  for (const osdp::Settings& settings :
-       {osdp::Settings{}, {.slices = true}, {.slices = true, .prefetches = false}}) {
+  const int64_t batch = run_.request.MayDecide(PlanRequest::BATCH) ? run_.batch : 0;
+  for (const auto& [slices, prefetches] : {std::pair(false, true), {true, true}, {true, false}}) {
     if (plans_.best() != nullptr || run_.host.cancelled()) break;
-    RETURN_IF_ERROR(SearchCounts(settings));
+    RETURN_IF_ERROR(SearchCounts({.batch = batch, .slices = slices, .prefetches = prefetches}));
   }
-  ASSIGN_OR_RETURN(const RunGraphs graphs, run_.host.Graphs());
+  ASSIGN_OR_RETURN(const RunGraphs graphs, run_.host.Graphs(run_.context));
   double operators = 1;
   for (const GraphProto& graph : graphs.graphs()) {
     if (graph.name() == run_.model.graph) operators = graph.ops_size();
@@ -138,22 +140,75 @@ Explanation Planner::Explain(const Candidate& best) const {
   return explanation;
 }
 
+// The fastest Plan of a batch.
+struct Decided {
+  Plan plan;
+  Explanation explanation;
+  int64_t batch = 0;
+  double step_seconds = 0;
+
+  double RowsPerSecond() const { return static_cast<double>(batch) / step_seconds; }
+};
+
+absl::StatusOr<Decided> Decide(const Request& request, int64_t batch, TesseraContext* context,
+                               Host& host) {
+  ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits(context));
+  Planner planner(request, batch, context, model, host);
+  ASSIGN_OR_RETURN(const Candidate* const best, planner.Find());
+  return Decided{best->plan, planner.Explain(*best), batch, best->cost.step_seconds()};
+}
+
+// Doubles the batch as long as more rows per second are trained, and then tries batches beside the
+// best one.
+absl::StatusOr<Decided> DecideWithBatch(const Request& request, Host& host) {
+  Decided best;
+  int tried = 0;
+  const auto attempt = [&](int64_t batch) -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(TesseraContext* const context, host.OpenContext(batch, 0));
+    absl::StatusOr<Decided> found = Decide(request, batch, context, host);
+    host.CloseContext(context);
+    RETURN_IF_ERROR(found.status());
+    ++tried;
+    const bool better = best.batch == 0 || found->RowsPerSecond() >
+                                               (1 + kWorthwhile) * best.RowsPerSecond();
+    if (better) best = *std::move(found);
+    return better;
+  };
+  const auto try_more = [&](int64_t batch) -> absl::StatusOr<bool> {
+    if (batch % request.ranks() != 0 || host.cancelled()) return false;
+    const absl::StatusOr<bool> better = attempt(batch);
+    if (absl::IsResourceExhausted(better.status())) return false;
+    return better;
+  };
+  RETURN_IF_ERROR(attempt(request.ranks()).status());
+  for (bool better = true; better;) {
+    ASSIGN_OR_RETURN(better, try_more(2 * best.batch));
+  }
+  const int64_t doubled = best.batch;
+  for (const int64_t batch : {doubled / 4 * 3, doubled / 2 * 3}) {
+    RETURN_IF_ERROR(try_more(batch).status());
+  }
+  best.explanation.add_notes(absl::StrFormat("of %d batches, %d rows train the most: %.4g a second",
+                                             tried, best.batch, best.RowsPerSecond()));
+  return best;
+}
+
 class Osdp : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
-    ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits());
-    Planner planner(request, model, host);
-    ASSIGN_OR_RETURN(const Candidate* const best, planner.Find());
-    const Explanation explanation = planner.Explain(*best);
-    host.Log(explanation.notes(0));
-    host.Explain(explanation);
-    return best->plan;
+    ASSIGN_OR_RETURN(const Decided best,
+                     request.MayDecide(PlanRequest::BATCH)
+                         ? DecideWithBatch(request, host)
+                         : Decide(request, request.batch(), nullptr, host));
+    host.Log(best.explanation.notes(0));
+    host.Explain(best.explanation);
+    return best.plan;
   }
 
   absl::StatusOr<std::string> Check(const Request& request, const Plan& plan, Host& host) override {
     ASSIGN_OR_RETURN(const StepCost saved, host.Lower(plan));
     ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits());
-    Planner planner(request, model, host);
+    Planner planner(request, request.batch(), nullptr, model, host);
     ASSIGN_OR_RETURN(const Candidate* const best, planner.Find());
     const double seconds = best->cost.step_seconds();
     if (saved.step_seconds() <= seconds * (1 + kWorthwhile)) return "";

@@ -58,12 +58,13 @@ class Corners {
     // More than two micro-batches only repeat the second one.
     const int64_t micro_batches = MicroBatchesOf(run_, settings_);
     if (micro_batches > 2) {
-      const auto opened = run_.host.OpenContext(2 * run_.request.batch() / micro_batches, 0);
+      const auto opened = run_.host.OpenContext(2 * run_.batch / micro_batches, 0);
       if (!absl::IsInvalidArgument(opened.status())) RETURN_IF_ERROR(opened.status());
       if (opened.ok()) {
         of_two_ = {*opened, [&host = run_.host](TesseraContext* context) {
                      host.CloseContext(context);
                    }};
+        settings_.batch = 0;
         settings_.micro_batches = 2;
       }
     }

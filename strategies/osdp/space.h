@@ -2,6 +2,7 @@
 #ifndef TESSERA_STRATEGIES_OSDP_SPACE_H_
 #define TESSERA_STRATEGIES_OSDP_SPACE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,8 @@ namespace tessera::strategy::osdp {
 // A run that is planned. All must outlive the spaces.
 struct Run {
   const Request& request;
+  int64_t batch;            // rows of the global batch
+  TesseraContext* context;  // with the Graphs at this batch
   const ModelInfo& model;
   const std::vector<Unit>& units;
   Host& host;

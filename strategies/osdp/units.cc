@@ -139,6 +139,7 @@ Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::v
     if (settings.prefetches) plan.stage().add_pass()->mutable_prefetch_gathers()->set_distance(1);
     plan.stage().add_pass()->mutable_limit_gathers()->set_in_flight(settings.prefetches ? 2 : 1);
   }
+  if (settings.batch > 0) plan.Batch(settings.batch);
   if (settings.micro_batches > 0) plan.MicroBatches(model, settings.micro_batches);
   plan.Recompute(model.graph, recomputed);
   if (logits != PlanPart::LOGITS_UNSET) plan.Logits(model.graph, logits);

@@ -63,6 +63,7 @@ inline constexpr int64_t kSlices = 4;
 
 // The decisions that are not a unit's.
 struct Settings {
+  int64_t batch = 0;          // 0: the run's
   int64_t micro_batches = 0;  // 0: the run's
   bool slices = false;        // whether units may be in Storage::kSlices
   bool prefetches = true;     // a unit is gathered while the one before it is used

@@ -40,8 +40,8 @@ absl::StatusOr<Candidate> LowerIn(const Plan& plan, Host& host, TesseraContext* 
 
 }  // namespace
 
-PlanSearch::PlanSearch(int64_t limit_bytes, Host& host)
-    : host_(host), limit_(limit_bytes == 0 ? kUnlimited : limit_bytes) {}
+PlanSearch::PlanSearch(int64_t limit_bytes, Host& host, TesseraContext* context)
+    : host_(host), context_(context), limit_(limit_bytes == 0 ? kUnlimited : limit_bytes) {}
 
 absl::StatusOr<Candidate> PlanSearch::Lower(const Plan& plan, TesseraContext* other) {
   if (other != nullptr) return LowerIn(plan, host_, other);
@@ -52,7 +52,7 @@ absl::StatusOr<Candidate> PlanSearch::Lower(const Plan& plan, TesseraContext* ot
 absl::StatusOr<Candidate*> PlanSearch::LowerOnce(const Plan& plan) {
   const std::string key = plan.SerializeAsString();
   if (const auto known = by_plan_.find(key); known != by_plan_.end()) return known->second;
-  ASSIGN_OR_RETURN(Candidate candidate, LowerIn(plan, host_, nullptr));
+  ASSIGN_OR_RETURN(Candidate candidate, LowerIn(plan, host_, context_));
   candidates_.push_back(std::move(candidate));
   return by_plan_[key] = &candidates_.back();
 }

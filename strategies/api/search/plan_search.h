@@ -69,8 +69,8 @@ struct Candidate {
 // Thread safety: none. The host must outlive the object.
 class PlanSearch {
  public:
-  // `limit_bytes` of a rank; 0: there is none.
-  PlanSearch(int64_t limit_bytes, Host& host);
+  // `limit_bytes` of a rank; 0: there is none. The Plans are for a context; null: that of the run.
+  PlanSearch(int64_t limit_bytes, Host& host, TesseraContext* context = nullptr);
 
   // Lowers a Plan, each once; it is a candidate. In another context, which has another batch, it is
   // none. InvalidArgument if the Plan cannot be run.
@@ -122,6 +122,7 @@ class PlanSearch {
   void Report() const;
 
   Host& host_;
+  TesseraContext* const context_;
   int64_t limit_;
   std::vector<Space> spaces_;
   std::vector<int64_t> beyond_sketch_;  // by space: how many bytes a Plan needs more than its sketch
