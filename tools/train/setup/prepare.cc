@@ -2,21 +2,17 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "core/cost/cluster_prices.h"
 #include "core/cost/kept_logits.h"
 #include "core/cost/limits.h"
 #include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
-#include "core/status/with_message.h"
 #include "core/text/counted.h"
-#include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/compile_ranks.h"
 #include "core/train/state/load_state.h"
@@ -25,7 +21,7 @@
 #include "tools/train/flags/config_sources.h"
 #include "tools/train/setup/data_source.h"
 #include "tools/train/setup/division_note.h"
-#include "tools/train/setup/plan_source.h"
+#include "tools/train/setup/plan_run.h"
 #include "tools/train/setup/strategy_session.h"
 
 namespace tessera {
@@ -33,166 +29,6 @@ namespace {
 
 using Graphs = std::vector<Graph>;
 using SharedGraphs = std::shared_ptr<const Graphs>;
-
-// Planning a model of this many parameters takes a few seconds. A larger one that cannot fit is
-// refused while it is recorded; for smaller ones the error names the smallest limit that could be
-// met.
-constexpr int kSoonPlanned = 20000;
-
-// A run whose Graphs are recorded, with its Plan.
-struct PlannedRun {
-  SharedGraphs graphs;
-  // On rank 0, which sends the Plan to the others when it has completed it: the open Plan, and the
-  // strategy that made it. There is none for a Plan of --plan, of the checkpoint, or of one rank.
-  Plan plan;
-  std::optional<StrategySession> strategy;
-  std::string plugin;                 // the name of the strategy's plugin; "" without a strategy
-  std::optional<Plugin> pass_plugin;  // that plugin, if the Plan lists passes of plugins
-};
-
-// Returns which Graphs a mode needs.
-RunGraphs GraphsOf(Mode mode) {
-  switch (mode) {
-    case Mode::kEvaluate:
-      return RunGraphs::kEvaluate;
-    case Mode::kSample:
-      return RunGraphs::kGenerate;
-    case Mode::kTrain:
-      break;
-  }
-  return RunGraphs::kAll;
-}
-
-// Records the Graphs of the run.
-absl::StatusOr<Graphs> Record(const CommandLine& line, const ConfiguredRun& configured,
-                              const RunConfig& config) {
-  StateLimit limit;
-  limit.count = kSoonPlanned;
-  const int ranks = configured.ranks.size;
-  // All ranks together hold each state at least once.
-  const int64_t most = std::numeric_limits<int64_t>::max() / ranks;
-  const int64_t bound = configured.memory_bound.bytes;
-  if (bound > 0) limit.bytes = std::min(bound, most) * ranks;
-  absl::StatusOr<Graphs> recorded =
-      RecordRun(*configured.model, config, GraphsOf(line.mode), limit);
-  if (absl::IsResourceExhausted(recorded.status())) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",
-        "memory limit, ", FormatBytes(bound),
-        ranks == 1 ? "" : absl::StrCat(" for each of ", ranks, " ranks"),
-        ": choose a smaller model or a larger --memory_limit"));
-  }
-  return recorded;
-}
-
-// Returns an error of a Plan that a plugin has made with the plugin's name.
-absl::Status NamingPlugin(const std::string& plugin, const absl::Status& status) {
-  const bool is_of_plan = absl::IsInvalidArgument(status) || absl::IsInternal(status) ||
-                          absl::IsNotFound(status) || absl::IsUnimplemented(status);
-  if (plugin.empty() || !is_of_plan) return status;
-  return WithMessage(
-      status, absl::StrCat("strategy ", plugin, ": its Plan cannot be run: ", status.message()));
-}
-
-// Returns the settings that a strategy may decide: those that no flag sets. A resumed run keeps its
-// own.
-std::vector<strategy::PlanRequest::Setting> OpenSettings(const CommandLine& line,
-                                                         const ConfiguredRun& configured) {
-  std::vector<strategy::PlanRequest::Setting> open;
-  if (configured.checkpoint != nullptr) return open;
-  if (!SetsField(line, "micro_batches")) open.push_back(strategy::PlanRequest::MICRO_BATCHES);
-  if (!SetsField(line, "recompute")) open.push_back(strategy::PlanRequest::RECOMPUTE);
-  return open;
-}
-
-// Sets the settings of the configuration that a strategy has decided.
-void SetDecided(const CommandLine& line, const Plan& plan, ConfiguredRun& configured) {
-  for (const PlanPart& part : plan.stages(0).parts()) {
-    if (part.graph() != kTrain) continue;
-    for (const strategy::PlanRequest::Setting setting : OpenSettings(line, configured)) {
-      if (setting == strategy::PlanRequest::MICRO_BATCHES) {
-        configured.config.set_micro_batches(part.micro_batches());
-      } else {
-        configured.config.set_recompute(
-            part.recompute().empty() ? "none" : absl::StrJoin(part.recompute(), "|"));
-      }
-    }
-  }
-}
-
-// Makes the Plan for the recorded Graphs on this rank.
-absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredRun& configured,
-                                      const RunConfig& config, Graphs graphs,
-                                      std::vector<std::string>* notes) {
-  PlannedRun planned;
-  planned.graphs = std::make_shared<const Graphs>(std::move(graphs));
-  const Checkpoint* const checkpoint = configured.checkpoint.get();
-  const int ranks = configured.ranks.size;
-  Plan settings = PlanOfConfig(config, *planned.graphs);
-  *settings.mutable_kernels() = configured.kernels->Choices();  // for a strategy's candidates
-  std::optional<Plan> open = configured.plan;
-  ASSIGN_OR_RETURN(const std::string strategy, StrategyOfRun(line, checkpoint, ranks));
-  if (!strategy.empty()) {
-    ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(strategy, notes));
-    planned.plugin = plugin.name();
-    ASSIGN_OR_RETURN(planned.strategy,
-                     StrategySession::Open(std::move(plugin), line,
-                                           {.config = config,
-                                            .settings = settings,
-                                            .graphs = planned.graphs,
-                                            .catalogue = configured.backend.get(),
-                                            .ranks = ranks,
-                                            .record =
-                                                [&line, &configured](const RunConfig& other) {
-                                                  return Record(line, configured, other);
-                                                },
-                                            .priced = configured.priced,
-                                            .prices = configured.prices,
-                                            .memory_limit = configured.memory_bound.bytes,
-                                            .open = OpenSettings(line, configured)}));
-    ASSIGN_OR_RETURN(StrategyPlan made, planned.strategy->MakePlan());
-    notes->insert(notes->end(), made.notes.begin(), made.notes.end());
-    open = std::move(made.plan);
-  }
-  absl::StatusOr<Plan> completed = PlanOfRun(line, settings, open, checkpoint, ranks, notes);
-  RETURN_IF_ERROR(NamingPlugin(planned.plugin, completed.status()));
-  planned.plan = *std::move(completed);
-  if (!strategy.empty() && ListsPluginPasses(planned.plan)) {
-    planned.pass_plugin = planned.strategy->plugin();
-  }
-  return planned;
-}
-
-// Records the Graphs and makes the Plan, on rank 0: that of --plan, of a strategy, of the
-// checkpoint, or the default one. The arguments must outlive the result. Collective; errors are
-// agreed ones.
-absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const ConfiguredRun& configured,
-                                   std::vector<std::string>* notes) {
-  Ranks& ranks = *configured.ranks.ranks;
-  absl::StatusOr<Graphs> recorded = Record(line, configured, configured.config);
-  RETURN_IF_ERROR(ranks.Agree(recorded.status()));
-  PlannedRun planned;
-  ASSIGN_OR_RETURN(
-      const std::string sent, ranks.BroadcastFromFirst([&]() -> absl::StatusOr<std::string> {
-        ASSIGN_OR_RETURN(
-            planned, PlanGraphs(line, configured, configured.config, *std::move(recorded), notes));
-        return absl::StrCat(planned.plugin, planned.pass_plugin.has_value() ? " passes" : "");
-      }));
-  absl::Status loads;
-  if (!ranks.is_first()) {
-    const std::pair<std::string, std::string> words = absl::StrSplit(sent, absl::MaxSplits(' ', 1));
-    planned.graphs = std::make_shared<const Graphs>(*std::move(recorded));
-    planned.plugin = words.first;
-    if (!words.second.empty()) {
-      absl::StatusOr<Plugin> plugin = LoadStrategy(
-          line.strategy.empty() ? DefaultStrategy() : line.strategy, /*notes=*/nullptr);
-      loads = plugin.status();
-      if (plugin.ok()) planned.pass_plugin = *std::move(plugin);
-    }
-  }
-  RETURN_IF_ERROR(ranks.Agree(loads));
-  return planned;
-}
 
 // Returns the part of a Plan for the training Graph if that has logits to keep, the Plan leaves
 // open whether they are kept, and it pays; else nullptr.
@@ -361,6 +197,7 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, ConfiguredRun& c
   return PreparedRun{.compiled = *std::move(compiled),
                      .dumped_graphs = std::move(dumped_graphs),
                      .plugin = planned.plugin,
+                     .explanation = planned.explanation,
                      .pass_plugin = planned.pass_plugin,
                      .estimated = std::move(estimated),
                      .division = std::move(division)};
@@ -377,9 +214,7 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Configur
                                          const RunConfig& config) {
   Ranks alone;
   std::vector<std::string> unused_notes;
-  ASSIGN_OR_RETURN(Graphs graphs, Record(line, configured, config));
-  ASSIGN_OR_RETURN(const PlannedRun planned,
-                   PlanGraphs(line, configured, config, std::move(graphs), &unused_notes));
+  ASSIGN_OR_RETURN(const PlannedRun planned, PlanRunAlone(line, configured, config, &unused_notes));
   return Compile(line, configured, planned.graphs, planned.plan, planned.pass_plugin, alone,
                  /*measures=*/false, &unused_notes);
 }
