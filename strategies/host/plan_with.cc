@@ -93,12 +93,23 @@ std::string ReasonOfStop(const Plugin& plugin, const PluginCallOptions& options,
                       FormatSeconds(std::chrono::duration<double>(options.limit).count()));
 }
 
+// Sets what the times and bytes of the plugin's reasons are compared with.
+void SetDecidedCost(const PlanningContext& context, StrategyPlan& made) {
+  strategy::Explanation& reasons = made.explanation;
+  if (reasons.decisions_size() == 0 && !(reasons.bound_seconds() > 0)) return;
+  strategy::LowerPlans request;
+  *request.add_plans() = made.plan;
+  const strategy::LoweredPlans lowered = context.Lower(request);
+  reasons.set_step_seconds(lowered.plans(0).cost().step_seconds());
+  reasons.set_peak_bytes(lowered.plans(0).cost().peak_bytes());
+}
+
 }  // namespace
 
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options) {
-  LimitedCall call(std::move(context), options);
+  LimitedCall call(context, options);
   const absl::StatusOr<std::string> result =
       call.Run(plugin, {"`make_plan`", plugin.table().make_plan}, request.SerializeAsString());
   StrategyPlan made;
@@ -118,6 +129,7 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
         absl::StrCat(reason, ", and it has reported no Plan so far; allow it more time"));
   }
   made.explanation = call.explanation();
+  SetDecidedCost(*context, made);
   return made;
 }
 

@@ -325,8 +325,8 @@ TEST(Compare, EntriesThatDoNotFitTheModelAreNamed) {
 }
 
 TEST(Compare, StrategiesThatDoNotFitAreNamed) {
-  const Result result = Compare(
-      TinyComparison({"--backend=fake", "--memory_limit=1KiB", "--strategies=ddp,fsdp"}));
+  const Result result =
+      Compare(TinyComparison({"--backend=fake", "--memory_limit=1KiB", "--strategies=ddp,fsdp"}));
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error: ddp does not fit: memory_limit is 1KiB"));
   EXPECT_THAT(result.err, HasSubstr("error: fsdp does not fit: memory_limit is 1KiB"));

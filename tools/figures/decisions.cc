@@ -21,13 +21,13 @@ std::string BytesText(int64_t change) {
   return absl::StrCat(change < 0 ? "-" : "+", FormatBytes(change < 0 ? -change : change));
 }
 
-ShownDecision ShownAlone(const strategy::Explanation::Decision& decision, const StepCost& cost) {
+ShownDecision ShownAlone(const strategy::Explanation::Decision& decision,
+                         const strategy::Explanation& explanation) {
   ShownDecision shown = {.subject = decision.subject(), .choice = decision.choice()};
   for (const auto& each : decision.alternatives()) {
-    shown.alternatives.push_back({each.choice(),
-                                  SecondsText(each.step_seconds() - cost.step_seconds()),
-                                  BytesText(each.peak_bytes() - cost.peak_bytes()),
-                                  each.lowered()});
+    shown.alternatives.push_back(
+        {each.choice(), SecondsText(each.step_seconds() - explanation.step_seconds()),
+         BytesText(each.peak_bytes() - explanation.peak_bytes()), each.lowered()});
   }
   return shown;
 }
@@ -43,8 +43,7 @@ bool Continues(const std::vector<std::string>& subjects, const std::string& subj
 
 }  // namespace
 
-std::vector<ShownDecision> ShownDecisions(const strategy::Explanation& explanation,
-                                          const StepCost& cost) {
+std::vector<ShownDecision> ShownDecisions(const strategy::Explanation& explanation) {
   std::vector<ShownDecision> all;
   std::vector<std::string> subjects;  // of the last one
   const auto finish = [&] {
@@ -53,7 +52,7 @@ std::vector<ShownDecision> ShownDecisions(const strategy::Explanation& explanati
     all.back().subjects = static_cast<int64_t>(subjects.size());
   };
   for (const auto& decision : explanation.decisions()) {
-    ShownDecision shown = ShownAlone(decision, cost);
+    ShownDecision shown = ShownAlone(decision, explanation);
     if (!all.empty() && shown.choice == all.back().choice &&
         shown.alternatives == all.back().alternatives && Continues(subjects, shown.subject)) {
       subjects.push_back(shown.subject);
@@ -67,16 +66,16 @@ std::vector<ShownDecision> ShownDecisions(const strategy::Explanation& explanati
   return all;
 }
 
-double GapToBound(const strategy::Explanation& explanation, const StepCost& cost) {
+double GapToBound(const strategy::Explanation& explanation) {
   const double bound = explanation.bound_seconds();
   if (!std::isfinite(bound) || !(bound > 0)) return 0;
-  return std::max(0., cost.step_seconds() / bound - 1);
+  return std::max(0., explanation.step_seconds() / bound - 1);
 }
 
-std::string BoundText(const strategy::Explanation& explanation, const StepCost& cost) {
+std::string BoundText(const strategy::Explanation& explanation) {
   const double bound = explanation.bound_seconds();
   if (!std::isfinite(bound) || !(bound > 0)) return "";
-  return absl::StrFormat("within %.1f %% of a bound of %s", 100 * GapToBound(explanation, cost),
+  return absl::StrFormat("within %.1f %% of a bound of %s", 100 * GapToBound(explanation),
                          FormatSeconds(bound));
 }
 

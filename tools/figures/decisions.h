@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "core/proto/estimate.pb.h"
 #include "core/proto/strategy.pb.h"
 
 namespace tessera {
@@ -18,8 +17,8 @@ namespace tessera {
 // What another choice would change.
 struct ShownAlternative {
   std::string choice;
-  std::string step;  // of its time: "+0.12 ms"
-  std::string peak;  // of a rank's memory: "-1.20 MiB"
+  std::string step;      // of its time: "+0.12 ms"
+  std::string peak;      // of a rank's memory: "-1.20 MiB"
   bool lowered = false;  // the changes are exact; else they are estimates
 
   friend bool operator==(const ShownAlternative& a, const ShownAlternative& b) = default;
@@ -33,18 +32,17 @@ struct ShownDecision {
   std::vector<ShownAlternative> alternatives;
 };
 
-// Returns the decisions, in their order. `cost` is that of the decided step. Neighbours whose paths
-// differ in one number are one, if they are equal in all that is shown of them.
-std::vector<ShownDecision> ShownDecisions(const strategy::Explanation& explanation,
-                                          const StepCost& cost);
+// Returns the decisions, in their order. Neighbours whose paths differ in one number are one, if
+// they are equal in all that is shown of them.
+std::vector<ShownDecision> ShownDecisions(const strategy::Explanation& explanation);
 
 // Returns the part of the step's time by which it may exceed the least that is possible by the
 // bound: 0.012. 0 if the strategy knows no bound.
-double GapToBound(const strategy::Explanation& explanation, const StepCost& cost);
+double GapToBound(const strategy::Explanation& explanation);
 
 // Returns how far the step is from the bound: "within 1.2 % of a bound of 8.01 s"; "" if the
 // strategy knows none.
-std::string BoundText(const strategy::Explanation& explanation, const StepCost& cost);
+std::string BoundText(const strategy::Explanation& explanation);
 
 // Returns whether the strategy gave any reason.
 bool HasReasons(const strategy::Explanation& explanation);

@@ -10,11 +10,15 @@ namespace {
 
 using ::testing::ElementsAre;
 
-StepCost Cost() {
-  StepCost cost;
-  cost.set_step_seconds(0.1);
-  cost.set_peak_bytes(int64_t{10} << 20);
-  return cost;
+constexpr double kSeconds = 0.1;
+constexpr int64_t kBytes = int64_t{10} << 20;
+
+// Returns the reasons for a Plan with such a step.
+strategy::Explanation Reasons() {
+  strategy::Explanation explanation;
+  explanation.set_step_seconds(kSeconds);
+  explanation.set_peak_bytes(kBytes);
+  return explanation;
 }
 
 void AddDecision(const std::string& subject, const std::string& choice, double more_seconds,
@@ -24,22 +28,22 @@ void AddDecision(const std::string& subject, const std::string& choice, double m
   decision.set_choice(choice);
   auto& alternative = *decision.add_alternatives();
   alternative.set_choice("another");
-  alternative.set_step_seconds(Cost().step_seconds() + more_seconds);
-  alternative.set_peak_bytes(Cost().peak_bytes() + more_bytes);
+  alternative.set_step_seconds(kSeconds + more_seconds);
+  alternative.set_peak_bytes(kBytes + more_bytes);
 }
 
 std::vector<std::string> SubjectsOf(const strategy::Explanation& explanation) {
   std::vector<std::string> subjects;
-  for (const ShownDecision& each : ShownDecisions(explanation, Cost())) {
+  for (const ShownDecision& each : ShownDecisions(explanation)) {
     subjects.push_back(each.subject);
   }
   return subjects;
 }
 
 TEST(DecisionsTest, AlternativesAreChangesOfTheDecidedStep) {
-  strategy::Explanation explanation;
+  strategy::Explanation explanation = Reasons();
   AddDecision("wte", "sharded", 0.00125, -(3 << 19), &explanation);
-  const std::vector<ShownDecision> shown = ShownDecisions(explanation, Cost());
+  const std::vector<ShownDecision> shown = ShownDecisions(explanation);
   ASSERT_EQ(shown.size(), 1u);
   EXPECT_EQ(shown[0].choice, "sharded");
   EXPECT_THAT(shown[0].alternatives,
@@ -47,7 +51,7 @@ TEST(DecisionsTest, AlternativesAreChangesOfTheDecidedStep) {
 }
 
 TEST(DecisionsTest, EqualNeighboursAreOne) {
-  strategy::Explanation explanation;
+  strategy::Explanation explanation = Reasons();
   for (const char* path : {"blocks.0", "blocks.1", "blocks.2"}) {
     AddDecision(path, "sharded", 0.001, 5, &explanation);
   }
@@ -57,11 +61,11 @@ TEST(DecisionsTest, EqualNeighboursAreOne) {
   AddDecision("wte", "sharded", 0.001, 5, &explanation);  // another kind of subject
   EXPECT_THAT(SubjectsOf(explanation),
               ElementsAre("blocks.{0-2}", "blocks.3", "blocks.4", "blocks.5", "wte"));
-  EXPECT_EQ(ShownDecisions(explanation, Cost())[0].subjects, 3);
+  EXPECT_EQ(ShownDecisions(explanation)[0].subjects, 3);
 }
 
 TEST(DecisionsTest, NeighboursDifferInTheSameNumber) {
-  strategy::Explanation explanation;
+  strategy::Explanation explanation = Reasons();
   for (const char* path : {"a.0.b.0", "a.0.b.1", "a.1.b.0"}) {
     AddDecision(path, "sharded", 0.001, 5, &explanation);
   }
@@ -69,18 +73,18 @@ TEST(DecisionsTest, NeighboursDifferInTheSameNumber) {
 }
 
 TEST(DecisionsTest, TheGapIsToTheBound) {
-  strategy::Explanation explanation;
-  EXPECT_EQ(BoundText(explanation, Cost()), "");
+  strategy::Explanation explanation = Reasons();
+  EXPECT_EQ(BoundText(explanation), "");
   EXPECT_FALSE(HasReasons(explanation));
   explanation.set_bound_seconds(0.08);
-  EXPECT_EQ(BoundText(explanation, Cost()), "within 25.0 % of a bound of 80.0 ms");
-  EXPECT_NEAR(GapToBound(explanation, Cost()), 0.25, 1e-12);
+  EXPECT_EQ(BoundText(explanation), "within 25.0 % of a bound of 80.0 ms");
+  EXPECT_NEAR(GapToBound(explanation), 0.25, 1e-12);
   EXPECT_TRUE(HasReasons(explanation));
   // A bound that the step undercuts by rounding, and one that is no time.
   explanation.set_bound_seconds(0.1 + 1e-9);
-  EXPECT_EQ(GapToBound(explanation, Cost()), 0);
+  EXPECT_EQ(GapToBound(explanation), 0);
   explanation.set_bound_seconds(std::numeric_limits<double>::infinity());
-  EXPECT_EQ(BoundText(explanation, Cost()), "");
+  EXPECT_EQ(BoundText(explanation), "");
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ std::string ReasonRows(const Figures& figures) {
   const strategy::Explanation& reasons = figures.explanation;
   if (!HasReasons(reasons)) return "";
   std::string text = absl::StrCat("\nwhy this Plan, by ", figures.label, "\n");
-  if (const std::string bound = BoundText(reasons, figures.cost); !bound.empty()) {
+  if (const std::string bound = BoundText(reasons); !bound.empty()) {
     absl::StrAppend(&text, bound, "\n");
   }
   if (reasons.least_limit_bytes() > 0) {
@@ -141,7 +141,7 @@ std::string ReasonRows(const Figures& figures) {
   for (const std::string& note : reasons.notes()) {
     absl::StrAppend(&text, absl::StrJoin(Wrap(note, kTableWidth), "\n"), "\n");
   }
-  const std::vector<ShownDecision> decisions = ShownDecisions(reasons, figures.cost);
+  const std::vector<ShownDecision> decisions = ShownDecisions(reasons);
   if (decisions.empty()) return text;
   absl::StrAppendFormat(&text, "\n%12s%13s  %s\n", "step", "peak",
                         "decision, and estimated changes by other choices");

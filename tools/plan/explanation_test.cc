@@ -18,9 +18,9 @@ using ::testing::Not;
 // Returns the figures of a step, for whose Plan a strategy gives its reasons.
 Figures FiguresWithReasons(const Cell& cell) {
   Figures figures = FiguresOf(cell);
-  figures.cost.set_step_seconds(0.1);
-  figures.cost.set_peak_bytes(int64_t{10} << 20);
   strategy::Explanation& reasons = figures.explanation;
+  reasons.set_step_seconds(0.1);
+  reasons.set_peak_bytes(int64_t{10} << 20);
   reasons.set_bound_seconds(0.08);
   reasons.set_least_limit_bytes(int64_t{6} << 20);
   reasons.add_notes("a note");
@@ -59,8 +59,7 @@ a note
 
 TEST(ExplanationTest, TheFileHasAllDecisions) {
   const Cell cell = SmallCell("fsdp", 2);
-  const auto json =
-      nlohmann::json::parse(PlanJson({}, {{FiguresWithReasons(cell), std::nullopt}}));
+  const auto json = nlohmann::json::parse(PlanJson({}, {{FiguresWithReasons(cell), std::nullopt}}));
   const auto& reasons = json["steps"][0]["explanation"];
   EXPECT_EQ(reasons["bound_seconds"], 0.08);
   EXPECT_NEAR(reasons["gap"].get<double>(), 0.25, 1e-12);

@@ -53,9 +53,9 @@ absl::StatusOr<PlanCheck> CheckSavedPlan(const std::string& file, const CellRequ
     return PlanCheck{false, absl::StrCat(file, " does not hold", of_request, change)};
   }
   const double seconds = saved->prepared.estimated.step_seconds();
-  return PlanCheck{true, absl::StrCat(file, " holds", of_request, "a step of ",
-                                      FormatSeconds(seconds), ", peak ",
-                                      FormatBytes(saved->peak_bytes()), " of a rank")};
+  return PlanCheck{true,
+                   absl::StrCat(file, " holds", of_request, "a step of ", FormatSeconds(seconds),
+                                ", peak ", FormatBytes(saved->peak_bytes()), " of a rank")};
 }
 
 }  // namespace tessera

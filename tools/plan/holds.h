@@ -15,9 +15,10 @@ struct PlanCheck {
   std::string line;  // for the user: "a.textproto holds for osdp on 2 ranks: ..."
 };
 
-// Checks the Plan in a file for a request, whose strategy makes Plans: whether a rank has the memory
-// that it needs, and then whether the strategy would still make it. Errors are as for PlanCell; one
-// of the Plan, which may be for another model or another number of ranks, names the file.
+// Checks the Plan in a file for a request, whose strategy makes Plans: whether a rank has the
+// memory that it needs, and then whether the strategy would still make it. Errors are as for
+// PlanCell; one of the Plan, which may be for another model or another number of ranks, names the
+// file.
 absl::StatusOr<PlanCheck> CheckSavedPlan(const std::string& file, const CellRequest& request,
                                          const ModelDefinition& model);
 

@@ -54,11 +54,15 @@ ReportedStrategy ReportedOf(ShownStep step, bool several) {
   return reported;
 }
 
-Json ExplanationJson(const strategy::Explanation& explanation, const StepCost& cost) {
+Json ExplanationJson(const strategy::Explanation& explanation) {
   Json json;
-  if (!BoundText(explanation, cost).empty()) {
+  if (explanation.step_seconds() > 0) {
+    json["step_seconds"] = explanation.step_seconds();
+    json["peak_bytes"] = explanation.peak_bytes();
+  }
+  if (!BoundText(explanation).empty()) {
     json["bound_seconds"] = explanation.bound_seconds();
-    json["gap"] = GapToBound(explanation, cost);
+    json["gap"] = GapToBound(explanation);
   }
   if (explanation.least_limit_bytes() > 0) {
     json["least_limit_bytes"] = explanation.least_limit_bytes();
@@ -105,7 +109,7 @@ Json StepJson(const Figures& figures, double tokens) {
   json["notes"] = figures.notes;
   json["estimated"] = EstimateJson(figures.cost, figures.batch, figures.sequence);
   if (HasReasons(figures.explanation)) {
-    json["explanation"] = ExplanationJson(figures.explanation, figures.cost);
+    json["explanation"] = ExplanationJson(figures.explanation);
   }
   return json;
 }

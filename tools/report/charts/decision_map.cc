@@ -16,7 +16,8 @@ constexpr size_t kMostDecisions = 200;
 
 std::string RowHtml(const ShownDecision& decision, int fill) {
   return absl::StrCat(
-      "<li><span>", Escape(decision.subject), "</span><svg width=\"100%\" height=\"20\" "
+      "<li><span>", Escape(decision.subject),
+      "</span><svg width=\"100%\" height=\"20\" "
       "aria-hidden=\"true\"><rect class=\"shape\" y=\"1\" width=\"100%\" height=\"18\" fill=\"",
       FillOf(fill), "\"/></svg><span>", Escape(decision.choice), "</span></li>\n");
 }
@@ -36,9 +37,10 @@ std::string DecisionMapHtml(const std::string& label, const std::vector<ShownDec
   if (decisions.empty()) return "";
   std::string html = absl::StrCat("<ul class=\"decisions\" aria-label=\"",
                                   Escape(absl::StrCat("Decisions of ", label)), "\">\n");
-  DataTable table = {absl::StrCat("What other choices of ", label, " would change, by its estimate"),
-                     {"subject", "choice", "step", "peak of a rank"},
-                     {}};
+  DataTable table = {
+      absl::StrCat("What other choices of ", label, " would change, by its estimate"),
+      {"subject", "choice", "step", "peak of a rank"},
+      {}};
   std::map<std::string, int> fills;  // by choice, in the order in which they occur
   for (size_t i = 0; i < std::min(kMostDecisions, decisions.size()); ++i) {
     const int next = static_cast<int>(fills.size()) % kNoFill;

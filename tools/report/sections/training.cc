@@ -41,9 +41,9 @@ std::string ListHtml(const std::vector<std::string>& sentences) {
 // Returns the strategy's reasons for its Plan; "" if it gave none.
 std::string ReasonsOf(const ReportedStrategy& strategy) {
   const strategy::Explanation& reasons = strategy.explanation;
-  if (!strategy.estimated.has_value() || !HasReasons(reasons)) return "";
+  if (!HasReasons(reasons)) return "";
   std::vector<std::string> sentences;
-  if (std::string bound = BoundText(reasons, *strategy.estimated); !bound.empty()) {
+  if (std::string bound = BoundText(reasons); !bound.empty()) {
     sentences.push_back(absl::StrCat("The predicted step is ", bound, "."));
   }
   if (reasons.least_limit_bytes() > 0) {
@@ -51,10 +51,9 @@ std::string ReasonsOf(const ReportedStrategy& strategy) {
                                      SmallestLimit(reasons.least_limit_bytes()), "."));
   }
   sentences.insert(sentences.end(), reasons.notes().begin(), reasons.notes().end());
-  return absl::StrCat(
-      "<h3>Why this Plan, by ", Escape(strategy.label), "</h3>\n",
-      sentences.empty() ? "" : ListHtml(sentences),
-      DecisionMapHtml(strategy.label, ShownDecisions(reasons, *strategy.estimated)));
+  return absl::StrCat("<h3>Why this Plan, by ", Escape(strategy.label), "</h3>\n",
+                      sentences.empty() ? "" : ListHtml(sentences),
+                      DecisionMapHtml(strategy.label, ShownDecisions(reasons)));
 }
 
 std::string Empty(const char* why) { return absl::StrCat("<p class=\"empty\">", why, "</p>\n"); }

@@ -84,20 +84,19 @@ absl::StatusOr<StrategySession> OpenSession(const CommandLine& line,
                                             const RunConfig& config, const Plan& settings,
                                             const std::shared_ptr<const Graphs>& graphs,
                                             Plugin plugin) {
-  return StrategySession::Open(std::move(plugin), line,
-                               {.config = config,
-                                .settings = settings,
-                                .graphs = graphs,
-                                .catalogue = configured.backend.get(),
-                                .ranks = configured.ranks.size,
-                                .record =
-                                    [&line, &configured](const RunConfig& other) {
-                                      return Record(line, configured, other);
-                                    },
-                                .priced = configured.priced,
-                                .prices = configured.prices,
-                                .memory_limit = configured.memory_bound.bytes,
-                                .open = OpenSettings(line, configured)});
+  return StrategySession::Open(
+      std::move(plugin), line,
+      {.config = config,
+       .settings = settings,
+       .graphs = graphs,
+       .catalogue = configured.backend.get(),
+       .ranks = configured.ranks.size,
+       .record = [&line,
+                  &configured](const RunConfig& other) { return Record(line, configured, other); },
+       .priced = configured.priced,
+       .prices = configured.prices,
+       .memory_limit = configured.memory_bound.bytes,
+       .open = OpenSettings(line, configured)});
 }
 
 // Makes the Plan for the recorded Graphs on this rank.
@@ -193,10 +192,10 @@ absl::StatusOr<std::string> CheckPlanOfRun(const CommandLine& line, const Config
   ASSIGN_OR_RETURN(Graphs recorded, Record(line, configured, configured.config));
   const auto graphs = std::make_shared<const Graphs>(std::move(recorded));
   ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(line.strategy, notes));
-  ASSIGN_OR_RETURN(const StrategySession session,
-                   OpenSession(line, configured, configured.config,
-                               SettingsOf(configured, configured.config, *graphs), graphs,
-                               std::move(plugin)));
+  ASSIGN_OR_RETURN(
+      const StrategySession session,
+      OpenSession(line, configured, configured.config,
+                  SettingsOf(configured, configured.config, *graphs), graphs, std::move(plugin)));
   return session.Check(compiled);
 }
 
