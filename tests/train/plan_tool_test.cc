@@ -239,6 +239,26 @@ TEST(PlanTool, AnInterruptedSearchEndsWithItsBestPlanSoFar) {
                                      "planned\n"));
 }
 
+// Regression: what a strategy said after a search that was cut short was taken for its answer.
+TEST(PlanTool, AnInterruptedCheckSaysNothingOfThePlan) {
+  const std::string plan = NewFolder() + "/plan.textproto";
+  const std::vector<std::string> model = {"--preset=124m", "--cluster=ethernet_1g", "--ranks=2",
+                                          "--strategies=osdp", "--kernels=default"};
+  std::vector<std::string> flags = model;
+  flags.insert(flags.end(), {"--save=" + plan, "--strategies=fsdp"});
+  ASSERT_EQ(RunPlan(flags).code, 0);
+  flags = model;
+  flags.insert(flags.begin(), {"holds", "--plan=" + plan});
+  RunningProgram program(std::filesystem::absolute("tools/plan/plan").string(), flags);
+  ASSERT_TRUE(
+      program.WaitFor([&] { return program.Err().find("strategy osdp: ") != std::string::npos; }));
+  program.Signal(SIGINT);
+  const Result result = program.Wait();
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("error: stopped before it was known whether " + plan));
+}
+
 // Returns the result of `plan holds` with a small GPT, or with other flags.
 Result Holds(const std::string& plan, const std::vector<std::string>& more) {
   std::vector<std::string> flags = {"--plan=" + plan, "--kernels=default"};
