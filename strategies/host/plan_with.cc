@@ -107,7 +107,7 @@ void SetDecidedCost(const PlanningContext& context, StrategyPlan& made) {
 }  // namespace
 
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
-                                      std::shared_ptr<const PlanningContext> context,
+                                      const std::shared_ptr<const PlanningContext>& context,
                                       const PluginCallOptions& options) {
   LimitedCall call(context, options);
   const absl::StatusOr<std::string> result =

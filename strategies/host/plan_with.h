@@ -52,7 +52,7 @@ struct StrategyPlan {
 // Every function of a plugin runs in a process of its own, on a copy of this one's memory as it is
 // at the call (limited_call.h), so a fault in it ends no run.
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
-                                      std::shared_ptr<const PlanningContext> context,
+                                      const std::shared_ptr<const PlanningContext>& context,
                                       const PluginCallOptions& options);
 
 // Returns the Plan that a plugin's `make_plan` returned as `bytes` for the request. Errors are as
