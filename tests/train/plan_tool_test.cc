@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -282,7 +283,7 @@ TEST(PlanTool, ASavedPlanHoldsUntilSomethingChanges) {
       0);
   const int64_t least = Json::parse(ReadFile(json))["steps"][2]["explanation"]["least_limit_bytes"];
   for (const std::string strategy : {"osdp", "fsdp"}) {
-    const std::string plan = folder + "/" + strategy + ".textproto";
+    const std::string plan = absl::StrCat(folder, "/", strategy, ".textproto");
     const std::vector<std::string> request = {"--strategies=" + strategy, "--ranks=4",
                                               "--cluster=ethernet_1g"};
     const auto with = [&](const std::string& flag) {
@@ -300,7 +301,8 @@ TEST(PlanTool, ASavedPlanHoldsUntilSomethingChanges) {
     const int64_t peak = Json::parse(ReadFile(json))["steps"][0]["estimated"]["peak_bytes"];
     const Result holds = Holds(plan, with(same));
     EXPECT_EQ(holds.code, 0) << holds.out << holds.err;
-    EXPECT_THAT(holds.out, HasSubstr(plan + " holds for " + strategy + " on 4 ranks: a step of "));
+    EXPECT_THAT(holds.out,
+                HasSubstr(absl::StrCat(plan, " holds for ", strategy, " on 4 ranks: a step of ")));
     EXPECT_EQ(std::count(holds.out.begin(), holds.out.end(), '\n'), 1) << holds.out;
     ExpectHoldsNot(Holds(plan, with("--memory_limit=" + std::to_string(peak - 1))),
                    ": a rank needs ");
