@@ -46,7 +46,7 @@ constexpr char kHelp[] =
     "Usage\n"
     "  conformance [FLAGS] STRATEGY [NAME=VALUE,...]...\n"
     "\n"
-    "STRATEGY is a name (ddp, fsdp) or the path of a plugin. Each further argument is one\n"
+    "STRATEGY is a name (ddp, fsdp, osdp) or the path of a plugin. Each further argument is one\n"
     "set of options, checked on all models; without any, the defaults are checked.\n"
     "\n"
     "  --pairwise          also sets in which every value of each option is combined with\n"

@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr absl::string_view kOwnStrategies[] = {"ddp", "fsdp"};
+constexpr absl::string_view kOwnStrategies[] = {"ddp", "fsdp", "osdp"};
 constexpr char kPathVariable[] = "TESSERA_STRATEGY_PATH";
 
 bool IsFile(const std::string& path) {

@@ -84,6 +84,7 @@ absl::StatusOr<std::string> LimitedCall::Wait(const Plugin& plugin, const Plugin
                                               ChildProcess& process) {
   Clock::time_point end = Clock::now() + options_.limit;
   while (true) {
+    ShowProgress();
     const bool stop = options_.stop && options_.stop();
     if (!was_stopped_ && (stop || Clock::now() >= end)) {
       was_stopped_ = true;
@@ -121,8 +122,15 @@ std::optional<absl::StatusOr<std::string>> LimitedCall::HandleMessage(
   strategy::Progress progress;
   if (message.kind != kProgress || !progress.ParseFromString(message.bytes)) return std::nullopt;
   if (progress.has_best()) best_ = progress.best();
-  if (options_.progress) options_.progress(progress.fraction(), OneLine(progress.message()));
+  unshown_ = std::move(progress);
   return std::nullopt;
+}
+
+void LimitedCall::ShowProgress() {
+  if (!unshown_.has_value() || Clock::now() - shown_ < options_.between_progress) return;
+  shown_ = Clock::now();
+  if (options_.progress) options_.progress(unshown_->fraction(), OneLine(unshown_->message()));
+  unshown_.reset();
 }
 
 void LimitedCall::Log(const Plugin& plugin, const std::string& text) const {

@@ -46,6 +46,8 @@ class LimitedCall {
     return absl::IsCancelled(result) && was_stopped_;
   }
 
+  // Returns whether the plugin was asked to stop.
+  bool was_stopped() const { return was_stopped_; }
   // Returns the best Plan that the plugin has reported.
   const std::optional<Plan>& best() const { return best_; }
   // Returns the plugin's last explanation; an empty one if it has given none.
@@ -58,6 +60,8 @@ class LimitedCall {
   // Handles a message of the process. Returns the result of the function if it is one.
   std::optional<absl::StatusOr<std::string>> HandleMessage(const Plugin& plugin,
                                                            const ChildProcess::Message& message);
+  // Shows the newest progress, if it is time to.
+  void ShowProgress();
   void Log(const Plugin& plugin, const std::string& text) const;
 
   const std::shared_ptr<const PlanningContext> context_;
@@ -65,6 +69,8 @@ class LimitedCall {
   bool was_stopped_ = false;
   std::optional<Plan> best_;
   strategy::Explanation explanation_;
+  std::optional<strategy::Progress> unshown_;
+  ChildProcess::Clock::time_point shown_ = ChildProcess::Clock::now();
 };
 
 }  // namespace tessera

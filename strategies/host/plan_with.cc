@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,11 +77,15 @@ absl::Status CheckTimes(const StepCost& cost) {
 // Calls a function of the plugin that returns a message, `what`.
 template <typename Result, typename Request>
 absl::StatusOr<Result> Ask(const Plugin& plugin, const PluginFunction& function,
-                           const Request& request, absl::string_view what, LimitedCall& call) {
+                           const Request& request, absl::string_view what,
+                           const PluginCallOptions& options, LimitedCall& call) {
   const absl::StatusOr<std::string> bytes = call.Run(plugin, function, request.SerializeAsString());
   if (call.WasStopped(bytes.status())) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("strategy ", plugin.name(), ": its ", what, " took too long"));
+    const std::string its = absl::StrCat("strategy ", plugin.name(), ": its ", what);
+    if (options.stop && options.stop()) {
+      return absl::CancelledError(absl::StrCat(its, " was not finished when it was stopped"));
+    }
+    return absl::DeadlineExceededError(absl::StrCat(its, " took too long"));
   }
   RETURN_IF_ERROR(bytes.status());
   Result result;
@@ -91,41 +94,51 @@ absl::StatusOr<Result> Ask(const Plugin& plugin, const PluginFunction& function,
                                                  bytes->size(), " bytes that are no ", what));
 }
 
-// Returns the result of a plugin that has not ended in time: the best Plan that it has reported.
-absl::StatusOr<StrategyPlan> BestSoFar(const Plugin& plugin, const LimitedCall& call,
-                                       const PluginCallOptions& options) {
-  if (options.stop && options.stop()) {
-    return absl::CancelledError(
-        absl::StrCat("strategy ", plugin.name(), ": stopped while it planned"));
-  }
-  const std::string took =
-      absl::StrCat("strategy ", plugin.name(), ": planning took longer than ",
-                   FormatSeconds(std::chrono::duration<double>(options.limit).count()));
-  std::optional<Plan> best = call.best();
-  if (!best.has_value()) {
-    return absl::DeadlineExceededError(
-        absl::StrCat(took, ", and it has reported no Plan so far; allow it more time"));
-  }
-  return StrategyPlan{
-      *std::move(best), {absl::StrCat(took, ": its best Plan so far is used")}, call.explanation()};
+// Returns why a plugin was asked to stop: the user wants to end, or its time is over.
+std::string ReasonOfStop(const Plugin& plugin, const PluginCallOptions& options, bool by_user) {
+  if (by_user) return absl::StrCat("strategy ", plugin.name(), ": stopped while it planned");
+  return absl::StrCat("strategy ", plugin.name(), ": planning took longer than ",
+                      FormatSeconds(std::chrono::duration<double>(options.limit).count()));
+}
+
+// Sets what the times and bytes of the plugin's reasons are compared with.
+void SetDecidedCost(const PlanningContext& context, StrategyPlan& made) {
+  strategy::Explanation& reasons = made.explanation;
+  if (reasons.decisions_size() == 0 && !(reasons.bound_seconds() > 0)) return;
+  strategy::LowerPlans request;
+  *request.add_plans() = made.plan;
+  const strategy::LoweredPlans lowered = context.Lower(request);
+  reasons.set_step_seconds(lowered.plans(0).cost().step_seconds());
+  reasons.set_peak_bytes(lowered.plans(0).cost().peak_bytes());
 }
 
 }  // namespace
 
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
-                                      std::shared_ptr<const PlanningContext> context,
+                                      const std::shared_ptr<const PlanningContext>& context,
                                       const PluginCallOptions& options) {
-  LimitedCall call(std::move(context), options);
+  LimitedCall call(context, options);
   const absl::StatusOr<std::string> result =
       call.Run(plugin, {"`make_plan`", plugin.table().make_plan}, request.SerializeAsString());
-  if (!call.WasStopped(result.status())) {
-    RETURN_IF_ERROR(result.status());
-    ASSIGN_OR_RETURN(Plan plan, ReadPlanOf(plugin, request, *result));
-    return StrategyPlan{std::move(plan), {}, call.explanation()};
+  StrategyPlan made;
+  const bool by_user = call.was_stopped() && options.stop && options.stop();
+  const std::string reason = ReasonOfStop(plugin, options, by_user);
+  if (call.was_stopped()) made.notes = {absl::StrCat(reason, ": its best Plan so far is used")};
+  if (result.ok()) {
+    ASSIGN_OR_RETURN(made.plan, ReadPlanOf(plugin, request, *result));
+  } else if (!by_user && !call.WasStopped(result.status())) {
+    return result.status();
+  } else if (call.best().has_value()) {
+    ASSIGN_OR_RETURN(made.plan, ReadPlanOf(plugin, request, call.best()->SerializeAsString()));
+  } else if (by_user) {
+    return absl::CancelledError(reason);
+  } else {
+    return absl::DeadlineExceededError(
+        absl::StrCat(reason, ", and it has reported no Plan so far; allow it more time"));
   }
-  ASSIGN_OR_RETURN(StrategyPlan best, BestSoFar(plugin, call, options));
-  ASSIGN_OR_RETURN(best.plan, ReadPlanOf(plugin, request, best.plan.SerializeAsString()));
-  return best;
+  made.explanation = call.explanation();
+  SetDecidedCost(*context, made);
+  return made;
 }
 
 absl::StatusOr<Plan> ReadPlanOf(const Plugin& plugin, const strategy::PlanRequest& request,
@@ -156,9 +169,9 @@ absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::Plan
   *message.mutable_request() = request;
   *message.mutable_plan() = compiled.plan;
   LimitedCall call(std::move(context), options);
-  ASSIGN_OR_RETURN(
-      const StepCost cost,
-      Ask<StepCost>(plugin, {"`estimate`", plugin.table().estimate}, message, "estimate", call));
+  ASSIGN_OR_RETURN(const StepCost cost,
+                   Ask<StepCost>(plugin, {"`estimate`", plugin.table().estimate}, message,
+                                 "estimate", options, call));
   const absl::Status times = CheckTimes(cost);
   if (times.ok()) return cost;
   return absl::Status(times.code(),
@@ -181,7 +194,7 @@ absl::StatusOr<std::string> CheckWith(const Plugin& plugin, const strategy::Plan
   LimitedCall call(std::move(context), options);
   ASSIGN_OR_RETURN(const strategy::CheckResult result,
                    Ask<strategy::CheckResult>(plugin, {"`check_plan`", plugin.table().check_plan},
-                                              message, "answer", call));
+                                              message, "answer", options, call));
   return OneLine(result.changed());
 }
 

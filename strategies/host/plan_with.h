@@ -24,8 +24,11 @@ struct PluginCallOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(2);
   // Returns whether the user wants to end; may be null.
   std::function<bool()> stop;
-  // Shows progress: a share of the work (negative if unknown) and a line of text; may be null.
+  // Shows progress: a share of the work (negative if unknown) and a line of text; may be null. The
+  // newest one is shown when `between_progress` has passed since the call began, or since the last
+  // one that was shown.
   std::function<void(double fraction, const std::string& line)> progress;
+  std::chrono::milliseconds between_progress{0};
   // Shows a line that the plugin logs, "strategy NAME: ...". By default it is written to stderr.
   std::function<void(const std::string& line)> log;
   // Is called in the plugin's process. May be null.
@@ -42,12 +45,14 @@ struct StrategyPlan {
 
 // Calls the plugin's `make_plan`. Errors, in one line, name the plugin. Causes: it refused the
 // request, it threw, it ended its process, it returned no Plan, an unusable one or one that
-// contradicts the request's settings, or it took too long and had reported no Plan so far.
+// contradicts the request's settings, or it was stopped and had reported no Plan so far. If it was
+// stopped, because it took too long or the user wants to end, a note says that its best Plan so far
+// is used.
 //
 // Every function of a plugin runs in a process of its own, on a copy of this one's memory as it is
 // at the call (limited_call.h), so a fault in it ends no run.
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
-                                      std::shared_ptr<const PlanningContext> context,
+                                      const std::shared_ptr<const PlanningContext>& context,
                                       const PluginCallOptions& options);
 
 // Returns the Plan that a plugin's `make_plan` returned as `bytes` for the request. Errors are as

@@ -106,6 +106,20 @@ TEST_F(PlanWithTest, TheUserSeesItsProgressAndMayStopIt) {
   options_.stop = [&] { return !lines.empty(); };
   EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
   EXPECT_THAT(lines, ElementsAre("half done"));
+  // It is shown later, also if nothing new is reported.
+  lines.clear();
+  options_.between_progress = std::chrono::milliseconds(300);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
+  EXPECT_THAT(lines, ElementsAre("half done"));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, options_.between_progress);
+  // The progress came with a Plan.
+  lines.clear();
+  const auto made = Plan("hang_with_plan");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->plan.stages(0).store_size(), 1);
+  EXPECT_THAT(made->notes, ElementsAre("strategy faulty: stopped while it planned: its best Plan "
+                                       "so far is used"));
 }
 
 // Regression: the error was that of the system, ResourceExhausted, which says that no Plan fits in

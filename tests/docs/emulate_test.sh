@@ -6,7 +6,7 @@ cd "$TEST_TMPDIR"
 export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
 mkdir bazel-bin
 ln -s "$root/tools" bazel-bin/tools
-command=$(sed -nE 's|^    \./bazelw run //tools/emulate -- (.*compare/compare)$|\1|p' "$root/README.md")
+command=$(sed -nE 's|^    \./bazelw run //tools/emulate -- (.*compare/compare( .*)?)$|\1|p' "$root/README.md")
 [[ -n $command ]] || { echo "README.md has no such command"; exit 1; }
 echo "emulate $command"
 if ! eval "\"$root/tools/emulate/emulate\" $command --steps=1 --batch=2 --sequence=16" >log 2>&1; then

@@ -68,12 +68,14 @@ void ExpectEstimateHolds(const Json& strategy) {
   }
 }
 
-TEST(Compare, DdpAndFsdpOnTwoProcessesByDefault) {
+TEST(Compare, DdpFsdpAndOsdpOnTwoProcessesByDefault) {
   const std::string file = NewFolder() + "/comparison.json";
   const Result result = Compare(TinyComparison({"--json=" + file}));
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("2 ranks, shm"));
   EXPECT_THAT(result.out, HasSubstr("round 2/2 | fsdp | "));
+  EXPECT_THAT(result.out, HasSubstr("trained with osdp to compare, in "));
+  EXPECT_THAT(result.out, HasSubstr("note: osdp: its memory limit is "));
   EXPECT_THAT(result.out, HasSubstr("exposed communication"));
   EXPECT_THAT(result.out, HasSubstr("loss of step 5"));
   EXPECT_THAT(result.out, Not(HasSubstr("[0] ")));
@@ -86,9 +88,15 @@ TEST(Compare, DdpAndFsdpOnTwoProcessesByDefault) {
   std::replace(words.begin(), words.end(), '\n', ' ');
   EXPECT_THAT(words, HasSubstr(recommendation));
   EXPECT_TRUE(json["alternated"]);
-  ASSERT_EQ(json["strategies"].size(), 2u);
+  ASSERT_EQ(json["strategies"].size(), 3u);
   EXPECT_EQ(json["strategies"][0]["name"], "ddp");
   EXPECT_EQ(json["strategies"][1]["name"], "fsdp");
+  EXPECT_FALSE(json["strategies"][0].contains("memory_limit_bytes"));
+  const Json& osdp = json["strategies"][2];
+  const int64_t ddp_peak = json["strategies"][0]["measured"]["peak_bytes"];
+  const int64_t fsdp_peak = json["strategies"][1]["measured"]["peak_bytes"];
+  EXPECT_EQ(osdp["memory_limit_bytes"], ddp_peak + (fsdp_peak - ddp_peak) / 2);
+  EXPECT_LE(osdp["measured"]["peak_bytes"], osdp["memory_limit_bytes"]);
   const double loss = LossOfOneProcess();
   for (const Json& strategy : json["strategies"]) {
     ExpectEstimateHolds(strategy);
@@ -317,7 +325,8 @@ TEST(Compare, EntriesThatDoNotFitTheModelAreNamed) {
 }
 
 TEST(Compare, StrategiesThatDoNotFitAreNamed) {
-  const Result result = Compare(TinyComparison({"--backend=fake", "--memory_limit=1KiB"}));
+  const Result result =
+      Compare(TinyComparison({"--backend=fake", "--memory_limit=1KiB", "--strategies=ddp,fsdp"}));
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error: ddp does not fit: memory_limit is 1KiB"));
   EXPECT_THAT(result.err, HasSubstr("error: fsdp does not fit: memory_limit is 1KiB"));
@@ -327,7 +336,8 @@ TEST(Compare, StrategiesThatDoNotFitAreNamed) {
 // FSDP needs less memory than DDP: a limit between the two excludes one of them.
 TEST(Compare, OneThatDoesNotFitIsAColumn) {
   const std::string file = NewFolder() + "/comparison.json";
-  const std::vector<std::string> on_four = {"--backend=fake", "--nproc=4", "--json=" + file};
+  const std::vector<std::string> on_four = {"--backend=fake", "--nproc=4", "--json=" + file,
+                                            "--strategies=ddp,fsdp"};
   ASSERT_EQ(Compare(TinyComparison(on_four)).code, 0);
   const Json both = Json::parse(ReadFile(file));
   const int64_t limit = both["strategies"][1]["estimated"]["peak_bytes"];

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -52,10 +53,39 @@ TEST(PlanTool, WithoutFlags) {
   const Result result = RunPlan({});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("ddp\nranks"), HasSubstr("fsdp\nranks"),
-                                HasSubstr("by these predictions")));
-  for (const absl::string_view line : absl::StrSplit(result.out, '\n')) {
+                                HasSubstr("osdp\nranks"), HasSubstr("by these predictions")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("note: osdp on 2 ranks: its memory limit is "),
+                                HasSubstr("\n       may use ")));
+  for (const absl::string_view line :
+       absl::StrSplit(result.out.substr(result.out.find("gpt: ")), '\n')) {
     EXPECT_LE(line.size(), 80u) << line;
   }
+}
+
+TEST(PlanTool, ByDefaultOsdpMayUseTheMemoryBetweenTheOthers) {
+  const std::string file = NewFolder() + "/plan.json";
+  const auto steps = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> flags = {"--ranks=2,4", "--json=" + file};
+    flags.insert(flags.end(), more.begin(), more.end());
+    const Result result = RunPlan(Small(flags));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return Json::parse(ReadFile(file))["steps"];
+  };
+  const Json of_default = steps({});
+  ASSERT_EQ(of_default.size(), 6u);
+  for (const int i : {0, 1}) {  // by the number of ranks
+    const int64_t ddp = of_default[i]["estimated"]["peak_bytes"];
+    const int64_t fsdp = of_default[2 + i]["estimated"]["peak_bytes"];
+    EXPECT_LT(fsdp, ddp);
+    EXPECT_EQ(of_default[4 + i]["limit_bytes"], ddp + (fsdp - ddp) / 2);
+    EXPECT_LE(of_default[4 + i]["estimated"]["peak_bytes"], of_default[4 + i]["limit_bytes"]);
+    EXPECT_GT(of_default[i]["limit_bytes"], ddp);  // that of the device
+  }
+  // A limit of the user's is that of all, and one of an entry only its own.
+  for (const Json& each : steps({"--memory_limit=1MiB"})) EXPECT_EQ(each["limit_bytes"], 1 << 20);
+  const Json of_entry = steps({"--strategies=osdp:memory_limit=1MiB,ddp"});
+  EXPECT_EQ(of_entry[0]["limit_bytes"], 1 << 20);
+  EXPECT_GT(of_entry[2]["limit_bytes"], 1 << 30);
 }
 
 TEST(PlanTool, EveryFieldOfItsFileIsDocumentedAndEveryDocumentedFieldOccurs) {
@@ -78,6 +108,8 @@ TEST(PlanTool, EveryFieldOfItsFileIsDocumentedAndEveryDocumentedFieldOccurs) {
   EXPECT_EQ(fits.code, 0) << fits.err;
   ExpectDocumented(Json::parse(ReadFile(file)), fields, &found);
   for (const auto& [path, field] : fields) {
+    // A strategy need not know a bound; explanation_test has one.
+    if (path == "steps[].explanation.bound_seconds" || path == "steps[].explanation.gap") continue;
     EXPECT_EQ(found.count(path), 1u) << path << " is documented, and does not occur";
   }
 }
@@ -91,8 +123,9 @@ TEST(PlanTool, AgreesWithComparePlanOnly) {
   ASSERT_EQ(compare.code, 0) << compare.err;
   const Json steps = Json::parse(ReadFile(mine))["steps"];
   const Json strategies = Json::parse(ReadFile(other))["strategies"];
-  ASSERT_EQ(steps.size(), 2u);
-  ASSERT_EQ(strategies.size(), 2u);
+  ASSERT_EQ(steps.size(), 3u);
+  ASSERT_EQ(strategies.size(), 3u);
+  EXPECT_EQ(steps[2]["limit_bytes"], strategies[2]["memory_limit_bytes"]);
   for (size_t i = 0; i < steps.size(); ++i) {
     EXPECT_EQ(steps[i]["estimated"], strategies[i]["estimated"]);
   }
@@ -135,6 +168,13 @@ TEST(PlanTool, Commands) {
   EXPECT_THAT(explained.out,
               AllOf(HasSubstr("fsdp on 8 ranks: a step of"), HasSubstr("blocks.* (2)"),
                     HasSubstr("what one change would bring")));
+  EXPECT_THAT(explained.out, Not(HasSubstr("why this Plan")));
+  const Result reasons = RunCommand("explain", {"--strategies=osdp"});
+  EXPECT_EQ(reasons.code, 0) << reasons.err;
+  EXPECT_THAT(reasons.out, AllOf(HasSubstr("\nwhy this Plan, by osdp\n"),
+                                 HasSubstr("the smallest limit for which it knows a Plan is "),
+                                 HasSubstr("decision, and estimated changes"),
+                                 HasSubstr("parameters outside of blocks: ")));
   const Result diff = RunCommand("diff", {});
   EXPECT_EQ(diff.code, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("pass bucket_gradients"));
@@ -146,8 +186,12 @@ TEST(PlanTool, Commands) {
 TEST(PlanTool, AReportHasEveryStrategy) {
   const std::string file = NewFolder() + "/report.html";
   const Result result =
-      RunPlan(Small({"--ranks=2,8", "--memory_limit=150KiB", "--report=" + file}));
+      RunPlan(Small({"--strategies=ddp,fsdp,osdp=osdp:memory_limit=1GiB", "--ranks=2,8",
+                     "--memory_limit=150KiB", "--report=" + file}));
   EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(ReadFile(file), AllOf(HasSubstr("Why this Plan, by osdp, 2 ranks"),
+                                    HasSubstr("aria-label=\"Decisions of osdp, 2 ranks\""),
+                                    Not(HasSubstr("Why this Plan, by fsdp"))));
   EXPECT_THAT(ReadFile(file), AllOf(HasSubstr("ddp, 2 ranks"), HasSubstr("fsdp, 8 ranks"),
                                     HasSubstr("does not fit"), Not(HasSubstr("<script"))));
 }
@@ -163,7 +207,119 @@ TEST(PlanTool, AnInterruptPrintsWhatIsFinished) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("ddp\nranks"), Not(HasSubstr("reshard=no"))));
 }
 
+// Returns the path of the plugin that has faults, with one of them.
+std::string Faulty(const std::string& fault) {
+  return "faulty=" +
+         std::filesystem::absolute("strategies/conformance/testing/faulty.so").string() +
+         ":fault=" + fault;
+}
+
+// Runs the tool with a strategy that does not end by itself, and interrupts it when it has shown
+// its progress.
+Result InterruptSearch(const std::string& fault) {
+  RunningProgram program(std::filesystem::absolute("tools/plan/plan").string(),
+                         Small({"--strategies=ddp," + Faulty(fault), "--ranks=2"}));
+  EXPECT_TRUE(program.WaitFor([&] {
+    return program.Err().find("strategy faulty: 50%: half done; ") != std::string::npos;
+  }));
+  program.Signal(SIGINT);
+  return program.Wait();
+}
+
+TEST(PlanTool, AnInterruptedSearchEndsWithItsBestPlanSoFar) {
+  const Result with_plan = InterruptSearch("hang_with_plan");
+  EXPECT_EQ(with_plan.code, 130) << with_plan.err;
+  EXPECT_THAT(with_plan.out,
+              AllOf(HasSubstr("faulty\nranks"),
+                    HasSubstr("note: faulty on 2 ranks: strategy faulty: stopped while it planned: "
+                              "its best Plan so far is used\n")));
+  const Result without = InterruptSearch("hang");
+  EXPECT_EQ(without.code, 130) << without.err;
+  EXPECT_THAT(without.out, AllOf(HasSubstr("ddp\nranks"), HasSubstr("could not be planned")));
+  EXPECT_THAT(without.err, HasSubstr("error: faulty on 2 ranks: strategy faulty: stopped while it "
+                                     "planned\n"));
+}
+
+// Regression: what a strategy said after a search that was cut short was taken for its answer.
+TEST(PlanTool, AnInterruptedCheckSaysNothingOfThePlan) {
+  const std::string plan = NewFolder() + "/plan.textproto";
+  const std::vector<std::string> model = {"--preset=124m", "--cluster=ethernet_1g", "--ranks=2",
+                                          "--strategies=osdp", "--kernels=default"};
+  std::vector<std::string> flags = model;
+  flags.insert(flags.end(), {"--save=" + plan, "--strategies=fsdp"});
+  ASSERT_EQ(RunPlan(flags).code, 0);
+  flags = model;
+  flags.insert(flags.begin(), {"holds", "--plan=" + plan});
+  RunningProgram program(std::filesystem::absolute("tools/plan/plan").string(), flags);
+  ASSERT_TRUE(
+      program.WaitFor([&] { return program.Err().find("strategy osdp: ") != std::string::npos; }));
+  program.Signal(SIGINT);
+  const Result result = program.Wait();
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("error: stopped before it was known whether " + plan));
+}
+
+// Returns the result of `plan holds` with a small GPT, or with other flags.
+Result Holds(const std::string& plan, const std::vector<std::string>& more) {
+  std::vector<std::string> flags = {"--plan=" + plan, "--kernels=default"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return RunCommand("holds", flags);
+}
+
+void ExpectHoldsNot(const Result& result, const std::string& why) {
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr(" does not hold for "), HasSubstr(why)));
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1) << result.out;
+}
+
+TEST(PlanTool, ASavedPlanHoldsUntilSomethingChanges) {
+  const std::string folder = NewFolder();
+  const std::string json = folder + "/plan.json";
+  // Little memory, so that osdp has to trade time for it.
+  ASSERT_EQ(
+      RunPlan(Small({"--ranks=4", "--cluster=ethernet_1g", "--kernels=default", "--json=" + json}))
+          .code,
+      0);
+  const int64_t least = Json::parse(ReadFile(json))["steps"][2]["explanation"]["least_limit_bytes"];
+  for (const std::string strategy : {"osdp", "fsdp"}) {
+    const std::string plan = absl::StrCat(folder, "/", strategy, ".textproto");
+    const std::vector<std::string> request = {"--strategies=" + strategy, "--ranks=4",
+                                              "--cluster=ethernet_1g"};
+    const auto with = [&](const std::string& flag) {
+      std::vector<std::string> flags = request;
+      flags.push_back(flag);
+      return flags;
+    };
+    const std::string same = strategy == "osdp"
+                                 ? "--memory_limit=" + std::to_string(least + least / 50)
+                                 : "--memory_limit=1MiB";
+    std::vector<std::string> save = Small(with(same));
+    save.insert(save.end(), {"--kernels=default", "--save=" + plan, "--json=" + json});
+    const Result saved = RunPlan(save);
+    ASSERT_EQ(saved.code, 0) << saved.err;
+    const int64_t peak = Json::parse(ReadFile(json))["steps"][0]["estimated"]["peak_bytes"];
+    const Result holds = Holds(plan, with(same));
+    EXPECT_EQ(holds.code, 0) << holds.out << holds.err;
+    EXPECT_THAT(holds.out,
+                HasSubstr(absl::StrCat(plan, " holds for ", strategy, " on 4 ranks: a step of ")));
+    EXPECT_EQ(std::count(holds.out.begin(), holds.out.end(), '\n'), 1) << holds.out;
+    ExpectHoldsNot(Holds(plan, with("--memory_limit=" + std::to_string(peak - 1))),
+                   ": a rank needs ");
+    if (strategy == "osdp") {
+      ExpectHoldsNot(Holds(plan, with("--memory_limit=1GiB")), ": another Plan is faster by ");
+    }
+    const Result other = RunPlan({"holds", "--plan=" + plan, "--model=mlp", "--ranks=4",
+                                  "--strategies=" + strategy, "--cluster=ethernet_1g"});
+    ExpectError(other, plan);
+    ExpectError(Holds(plan, {"--strategies=" + strategy, "--ranks=3"}), "mesh");
+  }
+}
+
 TEST(PlanTool, BadInputIsOneLine) {
+  ExpectError(RunPlan({"holds", "--strategies=osdp"}), "name its file with --plan=FILE");
+  ExpectError(RunPlan({"holds", "--strategies=osdp", "--plan=/nonexistent"}), "/nonexistent");
+  ExpectError(RunPlan({"--strategies=osdp:memory_limit=much"}), "memory_limit");
   ExpectError(RunPlan({"explan"}), "there is no command 'explan'");
   ExpectError(RunPlan({"--cluster=h1000"}), "did you mean 'h100'?");
   ExpectError(RunPlan({"--model=gtp"}), "did you mean 'gpt'?");

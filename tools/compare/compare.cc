@@ -36,7 +36,8 @@ void PrintNotes(const std::vector<std::string>& notes) {
 absl::Status CompareFlagsOfRanks(const CompareCommandLine& line, Ranks& ranks) {
   std::vector<std::string> entries;
   for (const StrategyEntry& entry : line.strategies) {
-    entries.push_back(absl::StrCat(entry.name, ":", absl::StrJoin(entry.options, ":")));
+    entries.push_back(absl::StrCat(entry.name, ":", absl::StrJoin(entry.options, ":"),
+                                   entry.limit_between ? " with a limit between" : ""));
   }
   return CompareRanks(ranks,
                       {{"--strategies", absl::StrJoin(entries, ",")},
@@ -128,7 +129,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
   ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, run_ranks));
   ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies, job));
   PrintLine(Title(comparison));
-  RETURN_IF_ERROR(CompileAll(strategies, run_ranks, !line.report.empty()));
+  RETURN_IF_ERROR(CompileAll(line, strategies, run_ranks));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);
   StopRequest stop(&ranks);
   RETURN_IF_ERROR(RunStrategies(line, strategies, run_ranks, stop, &comparison));

@@ -68,6 +68,13 @@ ComparedStrategy::ComparedStrategy(std::string label, CommandLine line, Configur
   result_.micro_batches = configured_.config.micro_batches();
 }
 
+void ComparedStrategy::LimitMemory(int64_t bytes) {
+  const std::string written = absl::StrCat(bytes);
+  line_.settings.push_back({"--memory_limit", "memory_limit", written});
+  configured_.config.set_memory_limit(written);
+  configured_.memory_bound = {bytes, written};
+}
+
 void ComparedStrategy::Exclude(Outcome outcome, const std::string& remark,
                                const std::string& fault) {
   result_.outcome = outcome;
@@ -95,7 +102,9 @@ absl::Status ComparedStrategy::CompileRun(bool with_view) {
   lowered_ = LowersPrecision(prepared.compiled.plan);
   result_.batch = configured_.config.batch();  // with --batch=search, the Plan's
   result_.micro_batches = MicroBatchesOf(prepared.compiled.plan);
+  result_.memory_limit_bytes = configured_.memory_bound.bytes;
   result_.estimated = prepared.estimated;
+  result_.explanation = std::move(prepared.explanation);
   if (with_view && configured_.ranks.ranks->is_first()) {
     // The ranks have recorded the same Graph before, so it cannot fail on this one alone.
     ASSIGN_OR_RETURN(result_.view, ViewOfRun(configured_, prepared.compiled));

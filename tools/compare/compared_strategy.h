@@ -36,7 +36,8 @@ class ComparedStrategy {
   const std::string& label() const { return result_.label; }
   int64_t batch() const { return result_.batch; }
   const ConfiguredRun& configured() const { return configured_; }
-  // The notes so far on the run.
+  // Adds a note for the user on the run, and returns those so far.
+  void AddNote(const std::string& note) { notes_.push_back(note); }
   const std::vector<std::string>& notes() const { return notes_; }
   // This rank's results so far.
   const StrategyResult& result() const { return result_; }
@@ -45,6 +46,9 @@ class ComparedStrategy {
   // From now on it is not compared. `fault` is one sentence without its end that names the
   // strategy.
   void Exclude(Outcome outcome, const std::string& remark, const std::string& fault);
+
+  // Gives a rank a memory limit of so many bytes. Before Compile.
+  void LimitMemory(int64_t bytes);
 
   // Collective. Plans, and compiles the run and its check. Excludes the strategy if that fails, or
   // if it exceeds the memory limit. If `with_view`, rank 0's result gets a view for a report.
@@ -103,7 +107,7 @@ class ComparedStrategy {
   // Sets what is predicted with the prices that the rounds have measured.
   void Calibrate(StrategyResult* result) const;
 
-  const CommandLine line_;
+  CommandLine line_;
   ConfiguredRun configured_;
   std::vector<std::string> notes_;
   CompiledRun compiled_;  // from Compile to Begin

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "core/proto/estimate.pb.h"
+#include "core/proto/strategy.pb.h"
 #include "tools/report/step_view.h"
 
 namespace tessera {
@@ -30,6 +31,8 @@ struct StrategyResult {
   std::string label;
   int64_t batch = 0;          // sequences of a step
   int64_t micro_batches = 1;  // of a step
+  // That the user has set for a rank, or of a device that --cluster describes; 0: none.
+  int64_t memory_limit_bytes = 0;
   Outcome outcome = Outcome::kNotRun;
   std::string remark;                // for its column: "does not fit: 44.9 MiB"; "" if it ran
   std::string fault;                 // one sentence without its end; "" if it ran
@@ -48,7 +51,8 @@ struct StrategyResult {
   StepCost counted;
   // An error if the counted collectives differ from the estimated ones.
   absl::Status same_collectives;
-  std::optional<StepView> view;  // of its predicted step, for a report
+  std::optional<StepView> view;       // of its predicted step, for a report
+  strategy::Explanation explanation;  // of its Plan, on rank 0
 };
 
 struct Comparison {

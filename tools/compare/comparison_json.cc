@@ -58,6 +58,7 @@ Json StrategyJson(const StrategyResult& result, int64_t sequence) {
   if (!result.fault.empty()) json["fault"] = result.fault;
   json["batch"] = result.batch;
   json["micro_batches"] = result.micro_batches;
+  if (result.memory_limit_bytes > 0) json["memory_limit_bytes"] = result.memory_limit_bytes;
   if (result.estimated.step_seconds() > 0) {
     json["estimated"] = EstimateJson(result.estimated, result.batch, sequence);
   }

@@ -62,7 +62,9 @@ ReportedStrategy ReportedOf(const StrategyResult& result, const Comparison& comp
     reported.first_step = result.last_step - static_cast<int64_t>(result.losses.size()) + 1;
   }
   reported.tokens = result.batch * comparison.sequence;
+  reported.memory_limit_bytes = result.memory_limit_bytes;
   reported.view = result.view;
+  reported.explanation = result.explanation;
   return reported;
 }
 

@@ -201,6 +201,10 @@ std::string MemoryText(const StepCost& cost) {
   return cost.peak_bytes() > 0 ? FormatBytes(cost.peak_bytes()) : kNoValue;
 }
 
+std::string LimitText(const StrategyResult& result) {
+  return result.memory_limit_bytes > 0 ? FormatBytes(result.memory_limit_bytes) : kNoValue;
+}
+
 std::string CallsOf(const StepCost& cost, const std::string& name) {
   const StepCost::Collective* const found = FindCollective(cost, name);
   return found == nullptr ? kNoValue : absl::StrCat(found->calls());
@@ -276,6 +280,7 @@ std::string PredictionTable(const Comparison& comparison) {
   add_seconds("communication", CommunicationSeconds);
   add_seconds("  exposed", [](const StepCost& cost) { return cost.exposed_seconds(); });
   rows.AddOne("peak memory", [](const StrategyResult& each) { return MemoryText(each.estimated); });
+  rows.AddOne("  limit", LimitText);
   return absl::StrCat(
       rows.ToString(),
       Note(absl::StrCat("predicted by the prices that ", Counted(comparison.rounds, "round"),
@@ -291,6 +296,9 @@ std::string ComparisonTable(const Comparison& comparison) {
   AddTimes(comparison, &rows);
   rows.Add("peak memory of a rank", [](const StrategyResult& each) {
     return Cells{MemoryText(each.estimated), MemoryText(each.counted)};
+  });
+  rows.Add("  memory limit", [](const StrategyResult& each) {
+    return Cells{LimitText(each), kNoValue};
   });
   AddCollectives(comparison, &rows);
   const StrategyResult* const base = BaseOf(comparison);

@@ -12,16 +12,18 @@
 #include "core/status/status_macros.h"
 #include "models/models.h"
 #include "tools/command_line/command_line.h"
+#include "tools/strategy_entry/default_strategies.h"
 #include "tools/train/flags/flag_fields.h"
 #include "tools/world_flags/world_flags.h"
 
 ABSL_FLAG(std::string, model, "gpt", "the model");
 ABSL_FLAG(
-    std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp"}),
+    std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp", "osdp"}),
     "what to compare, separated by commas: a strategy's name with options, as in "
     "fsdp:reshard=no; the path of a plugin; or a Plan, the file FILE.textproto or the name of "
-    "one of docs/plans. An entry may also set batch, micro_batches and recompute of its run, as "
-    "in fsdp:batch=32. LABEL=ENTRY names an entry in the table");
+    "one of docs/plans. An entry may also set batch, micro_batches, recompute and memory_limit of "
+    "its run, as in fsdp:batch=32. LABEL=ENTRY names an entry in the table. By default, osdp may "
+    "use the memory half way between the peaks of ddp and fsdp, if nothing else limits it");
 ABSL_FLAG(int64_t, rounds, 0,
           "in each round every strategy runs some of its steps, so that noise of the machine hits "
           "all equally; 0: 5, or as many as there are steps");
@@ -49,7 +51,8 @@ constexpr char kAbout[] =
     "\n"
     "Examples\n"
     "  $program\n"
-    "      a small GPT on 2 ranks of this machine: DDP against FSDP\n"
+    "      a small GPT on 2 ranks of this machine: DDP, FSDP, and OSDP with a\n"
+    "      memory limit half way between their peaks\n"
     "  $program --preset=124m --batch=8 --sequence=256 --steps=10\n"
     "  $program --strategies=fsdp,fsdp:reshard=no,ddp:bucket=1MiB\n"
     "      the same strategy with other options\n"
@@ -173,7 +176,10 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
   line.version = parsed.version;
   if (line.help || line.version) return line;
   ASSIGN_OR_RETURN(line.model, FindModel(absl::GetFlag(FLAGS_model)));
-  ASSIGN_OR_RETURN(line.strategies, ParseStrategies(absl::GetFlag(FLAGS_strategies)));
+  line.strategies = DefaultStrategies();
+  if (Find(parsed.given, "strategies") != nullptr) {
+    ASSIGN_OR_RETURN(line.strategies, ParseStrategies(absl::GetFlag(FLAGS_strategies)));
+  }
   line.one_at_a_time = absl::GetFlag(FLAGS_one_at_a_time);
   line.json = absl::GetFlag(FLAGS_json);
   line.report = absl::GetFlag(FLAGS_report);

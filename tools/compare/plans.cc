@@ -12,6 +12,7 @@
 #include "tools/compare/comparison.h"
 #include "tools/compare/results.h"
 #include "tools/plan/cell.h"
+#include "tools/plan/derived_limit.h"
 #include "tools/plan/progress.h"
 #include "tools/report/view_of_run.h"
 #include "tools/strategy_entry/strategy_entry.h"
@@ -26,7 +27,7 @@ namespace {
 // Returns what to plan for an entry. An error of the command line names the entry.
 absl::StatusOr<CellRequest> RequestOf(const CompareCommandLine& line, const StrategyEntry& entry) {
   ASSIGN_OR_RETURN(CommandLine train, CommandLineOf(entry, line.train));
-  CellRequest request = {entry.label, std::move(train), line.planned_ranks};
+  CellRequest request = {entry.label, std::move(train), line.planned_ranks, entry.limit_between};
   if (request.line.strategy.empty()) return request;
   Ranks alone;
   RETURN_IF_ERROR(
@@ -42,6 +43,8 @@ StrategyResult ResultOf(const Cell& cell) {
   result.batch = config.batch();
   result.micro_batches = config.micro_batches();
   result.estimated = cell.prepared.estimated;
+  result.explanation = cell.prepared.explanation;
+  result.memory_limit_bytes = cell.configured->memory_bound.bytes;
   result.outcome = Outcome::kPlanned;
   if (cell.fits()) return result;
   result.outcome = Outcome::kDoesNotFit;
@@ -86,9 +89,11 @@ absl::StatusOr<int> ComparePlans(const CompareCommandLine& line) {
   Comparison comparison;
   comparison.predicted_only = true;
   Progress progress(static_cast<int>(requests.size()));
+  DerivedLimits limits;
   for (const CellRequest& request : requests) {
     if (CaughtSignal() != 0) break;
-    const absl::StatusOr<Cell> cell = PlanCell(request, *line.model);
+    std::vector<std::string> notes;
+    const absl::StatusOr<Cell> cell = PlanCell(limits.WithLimit(request, &notes), *line.model);
     comparison.strategies.push_back(cell.ok() ? ResultOf(*cell)
                                               : FailedResult(request, cell.status()));
     if (cell.ok() && !line.report.empty()) {
@@ -96,9 +101,12 @@ absl::StatusOr<int> ComparePlans(const CompareCommandLine& line) {
                        ViewOfRun(*cell->configured, cell->prepared.compiled));
     }
     progress.Done(request.label);
-    if (!cell.ok()) continue;
-    if (comparison.model.empty()) Describe(line, *cell, &comparison);
-    for (const std::string& note : cell->notes) {
+    if (cell.ok()) {
+      limits.Add(*cell);
+      if (comparison.model.empty()) Describe(line, *cell, &comparison);
+      notes.insert(notes.end(), cell->notes.begin(), cell->notes.end());
+    }
+    for (const std::string& note : notes) {
       PrintLine(absl::StrCat("note: ", request.label, ": ", note));
     }
   }

@@ -14,6 +14,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
+#include "tools/strategy_entry/default_strategies.h"
 #include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/rank/standard_output.h"
 #include "tools/train/setup/strategy_session.h"
@@ -95,6 +96,16 @@ std::string LossesOf(const CheckedTraining& training) {
   });
 }
 
+// Gives a strategy a memory limit between the peaks of those before it, unless the run has a limit
+// that it is to keep.
+void DeriveLimit(absl::Span<const PlannedPeak> planned, ComparedStrategy* strategy) {
+  const DerivedLimit limit = LimitBetween(planned);
+  const MemoryBound& bound = strategy->configured().memory_bound;
+  if (bound.bytes > 0 && (!bound.of_device || bound.bytes <= limit.bytes)) return;
+  strategy->AddNote(limit.note);
+  if (limit.bytes > 0) strategy->LimitMemory(limit.bytes);
+}
+
 // Collective. Returns the names of the options of an entry's strategy, if they have to be known.
 absl::StatusOr<std::vector<std::string>> OptionNamesOnRanks(const StrategyEntry& entry,
                                                             Ranks& ranks) {
@@ -129,11 +140,16 @@ absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const Ru
   return strategies;
 }
 
-absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks, bool with_views) {
+absl::Status CompileAll(const CompareCommandLine& line, const Strategies& strategies,
+                        const RunRanks& ranks) {
   TimeLeft left(strategies.size());
-  for (const auto& each : strategies) {
+  std::vector<PlannedPeak> planned;
+  for (size_t i = 0; i < strategies.size(); ++i) {
+    ComparedStrategy* const each = strategies[i].get();
     const Clock::time_point begin = Clock::now();
-    RETURN_IF_ERROR(each->Compile(with_views));
+    if (line.strategies[i].limit_between) DeriveLimit(planned, each);
+    RETURN_IF_ERROR(each->Compile(/*with_view=*/!line.report.empty()));
+    if (each->arena_bytes() > 0) planned.push_back({each->label(), each->arena_bytes()});
     if (each->is_compared()) RETURN_IF_ERROR(CheckFit(*each, ranks));
     if (each->is_compared()) {
       PrintLine(absl::StrCat("compiled ", each->label(), " in ", FormatSeconds(SecondsSince(begin)),

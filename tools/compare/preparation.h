@@ -25,8 +25,10 @@ using Strategies = std::vector<std::unique_ptr<ComparedStrategy>>;
 absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const RunRanks& ranks);
 
 // Plans and compiles the strategies. Excludes those that fail, or that fit neither the memory limit
-// nor the memory of a host. If `with_views`, rank 0's results get views for a report.
-absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks, bool with_views);
+// nor the memory of a host. `line` has an entry for each strategy; that with a limit between the
+// peaks of the first two gets it. With --report, rank 0's results get views for it.
+absl::Status CompileAll(const CompareCommandLine& line, const Strategies& strategies,
+                        const RunRanks& ranks);
 
 // Runs the training of each strategy's check, one after the other, and excludes the strategies that
 // train differently from others of the same batch. Ends early if `stop` has a signal.

@@ -23,14 +23,20 @@ PredictedStep Cell::Predict() const {
   return predicted;
 }
 
-absl::StatusOr<Cell> PlanCell(const CellRequest& request, const ModelDefinition& model) {
+absl::StatusOr<ConfiguredRun> ConfigureCell(const CellRequest& request,
+                                            const ModelDefinition& model,
+                                            std::vector<std::string>* notes) {
   static Ranks* const alone = new Ranks;  // no rank runs
-  Cell cell;
-  cell.request = request;
   RunRanks ranks = {.ranks = alone, .size = request.ranks};
   ASSIGN_OR_RETURN(ranks.of_host, PlannedRanksOfHost(request.line, request.ranks));
   ranks.cores = std::max(1, AvailableCores() / ranks.of_host);
-  ASSIGN_OR_RETURN(ConfiguredRun configured, ConfigureRun(request.line, model, ranks, &cell.notes));
+  return ConfigureRun(request.line, model, ranks, notes);
+}
+
+absl::StatusOr<Cell> PlanCell(const CellRequest& request, const ModelDefinition& model) {
+  Cell cell;
+  cell.request = request;
+  ASSIGN_OR_RETURN(ConfiguredRun configured, ConfigureCell(request, model, &cell.notes));
   cell.configured = std::make_unique<ConfiguredRun>(std::move(configured));
   ASSIGN_OR_RETURN(cell.prepared, PrepareRun(request.line, *cell.configured, &cell.notes));
   cell.memory = MemoryOfRank(request.line, *cell.configured);

@@ -25,7 +25,8 @@ namespace tessera {
 struct CellRequest {
   std::string label;  // in tables
   CommandLine line;
-  int ranks = 1;  // kFewestRanks: the fewest on which it fits are searched (fit.h)
+  int ranks = 1;               // kFewestRanks: the fewest on which it fits are searched (fit.h)
+  bool limit_between = false;  // as in StrategyEntry
 };
 inline constexpr int kFewestRanks = 0;
 
@@ -59,6 +60,11 @@ struct Cell {
   bool fits() const { return memory.bytes <= 0 || peak_bytes() <= memory.bytes; }
   PredictedStep Predict() const;
 };
+
+// Configures the run of a request. Errors are as for PlanCell.
+absl::StatusOr<ConfiguredRun> ConfigureCell(const CellRequest& request,
+                                            const ModelDefinition& model,
+                                            std::vector<std::string>* notes);
 
 // Plans and compiles the step, which need not fit in memory. Errors of the command line, and of
 // files that it names, are InvalidArgument or NotFound, as for a training run.

@@ -5,13 +5,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
+#include "core/train/ranks/memory_limit.h"
+#include "tools/figures/decisions.h"
+#include "tools/figures/strategy_table.h"
 
 namespace tessera {
 namespace {
 
 constexpr size_t kMostRows = 10;
+constexpr size_t kMostDecisions = 200;
 
 std::string Seconds(double seconds) { return seconds > 0 ? FormatSeconds(seconds) : "-"; }
 
@@ -120,6 +125,39 @@ std::string ChangeRows(const Figures& figures, const std::vector<Change>& change
   return text;
 }
 
+// Returns the strategy's own reasons: its bound, its notes, and its decisions, each with what else
+// it could have been.
+std::string ReasonRows(const Figures& figures) {
+  const strategy::Explanation& reasons = figures.explanation;
+  if (!HasReasons(reasons)) return "";
+  std::string text = absl::StrCat("\nwhy this Plan, by ", figures.label, "\n");
+  if (const std::string bound = BoundText(reasons); !bound.empty()) {
+    absl::StrAppend(&text, bound, "\n");
+  }
+  if (reasons.least_limit_bytes() > 0) {
+    absl::StrAppend(&text, "the smallest limit for which it knows a Plan is ",
+                    SmallestLimit(reasons.least_limit_bytes()), "\n");
+  }
+  for (const std::string& note : reasons.notes()) {
+    absl::StrAppend(&text, absl::StrJoin(Wrap(note, kTableWidth), "\n"), "\n");
+  }
+  const std::vector<ShownDecision> decisions = ShownDecisions(reasons);
+  if (decisions.empty()) return text;
+  absl::StrAppendFormat(&text, "\n%12s%13s  %s\n", "step", "peak",
+                        "decision, and estimated changes by other choices");
+  for (size_t i = 0; i < std::min(kMostDecisions, decisions.size()); ++i) {
+    absl::StrAppendFormat(&text, "%25s  %s: %s\n", "", decisions[i].subject, decisions[i].choice);
+    for (const ShownAlternative& each : decisions[i].alternatives) {
+      absl::StrAppendFormat(&text, "%12s%13s    %s%s\n", each.step, each.peak, each.choice,
+                            each.lowered ? " (exact)" : "");
+    }
+  }
+  if (decisions.size() > kMostDecisions) {
+    absl::StrAppendFormat(&text, "%25s  %d more\n", "", decisions.size() - kMostDecisions);
+  }
+  return text;
+}
+
 std::string SourceName(PriceSource source) {
   switch (source) {
     case PriceSource::kMeasured:
@@ -150,7 +188,7 @@ std::string Explanation(const Figures& figures, const StepProfile& profile,
   return absl::StrCat(Summary(figures, profile), LayerRows(profile),
                       WorkRows("by operation", profile.kinds, profile.step_seconds),
                       WorkRows("the dearest instructions", profile.requests, profile.step_seconds),
-                      WaitRows(profile), ChangeRows(figures, changes));
+                      WaitRows(profile), ReasonRows(figures), ChangeRows(figures, changes));
 }
 
 std::string PriceTable(const Figures& figures, const StepProfile& profile) {

@@ -14,7 +14,7 @@
 namespace tessera {
 
 // Returns where the time of a step goes: by layer, by operation, by the dearest instructions, and
-// by what collectives wait for; and what changes would bring.
+// by what collectives wait for; the strategy's reasons for its Plan; and what changes would bring.
 std::string Explanation(const Figures& figures, const StepProfile& profile,
                         const std::vector<Change>& changes);
 

@@ -25,7 +25,9 @@ Figures FiguresOf(const Cell& cell) {
   figures.mfu = EstimatedMfu(*cell.configured, cell.prepared);
   figures.peak_bytes = cell.peak_bytes();
   figures.limit_bytes = cell.memory.bytes;
+  figures.limit_is_set = cell.configured->memory_bound.bytes > 0;
   figures.least = cell.least;
+  figures.explanation = cell.prepared.explanation;
   for (const StepCost::Collective& collective : figures.cost.collectives()) {
     figures.sent_bytes += collective.bytes();
   }

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "core/proto/estimate.pb.h"
+#include "core/proto/strategy.pb.h"
 #include "tools/plan/cell.h"
 
 namespace tessera {
@@ -29,10 +30,12 @@ struct Figures {
   // The FLOPs of the model, without recomputation, per second of all ranks, over those of which
   // their devices are capable in the dtype of the matmuls: model FLOPs utilization, in [0, 1].
   double mfu = 0;
-  int64_t peak_bytes = 0;            // of a rank
-  int64_t limit_bytes = 0;           // 0: not known
-  std::optional<LeastMemory> least;  // if it does not fit and less was searched for
-  int64_t sent_bytes = 0;            // of all collectives, each by the rank that sends most
+  int64_t peak_bytes = 0;             // of a rank
+  int64_t limit_bytes = 0;            // 0: not known
+  bool limit_is_set = false;          // in the configuration, or by --cluster; else of this machine
+  std::optional<LeastMemory> least;   // if it does not fit and less was searched for
+  int64_t sent_bytes = 0;             // of all collectives, each by the rank that sends most
+  strategy::Explanation explanation;  // of the strategy; empty if it gave none
 
   bool planned() const { return fault.empty(); }
   bool fits() const { return limit_bytes <= 0 || peak_bytes <= limit_bytes; }

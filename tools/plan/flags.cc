@@ -11,20 +11,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
 #include "models/models.h"
 #include "tools/command_line/command_line.h"
+#include "tools/strategy_entry/default_strategies.h"
 #include "tools/strategy_entry/strategy_entry.h"
 #include "tools/train/flags/flag_fields.h"
 #include "tools/train/setup/find_cluster.h"
 
 ABSL_FLAG(std::string, model, "gpt", "the model");
 ABSL_FLAG(
-    std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp"}),
+    std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp", "osdp"}),
     "what to plan, separated by commas: a strategy's name with options, as in fsdp:reshard=no; the "
-    "path of a plugin; or a Plan, the file FILE.textproto or the name of one of docs/plans. "
-    "LABEL=ENTRY names an entry in the table");
+    "path of a plugin; or a Plan, the file FILE.textproto or the name of one of docs/plans. An "
+    "entry may also set batch, micro_batches, recompute and memory_limit of its run. LABEL=ENTRY "
+    "names an entry in the table. By default, osdp may use the memory half way between the peaks "
+    "of ddp and fsdp, if nothing else limits it");
 ABSL_FLAG(bool, fit, false,
           "where a step does not fit in memory, search micro-batches and recomputation for the "
           "fastest one that does");
@@ -50,7 +54,7 @@ constexpr char kAbout[] =
     "\n"
     "Examples\n"
     "  $program\n"
-    "      a small GPT on 2 ranks of this machine, by each strategy\n"
+    "      a small GPT on 2 ranks of this machine: DDP, FSDP, and OSDP in between\n"
     "  $program --preset=gpt3_6.7b --dtype=bf16 --cluster=h100 --ranks=8,64,512 --fit\n"
     "      does it fit, and how fast is it\n"
     "  $program --preset=124m --cluster=ethernet_1g --strategies=ddp,fsdp,fsdp:reshard=no\n"
@@ -59,13 +63,17 @@ constexpr char kAbout[] =
     "      where the time of a step goes, and what would make it faster\n"
     "  $program diff --strategies=ddp,fsdp\n"
     "      what differs between two Plans, and between their costs\n"
+    "  $program holds --plan=saved.textproto --strategies=osdp --memory_limit=2GiB\n"
+    "      is a Plan that --save has written still the one to train with\n"
     "\n"
     "Commands\n"
     "  (none)   a table: strategies by numbers of ranks\n"
     "  explain  time by layer and by kind, the dearest instructions, what\n"
     "           collectives wait for, and the next best changes\n"
     "  diff     the decisions and costs in which two Plans differ\n"
-    "  costs    the price of each kernel and collective of a step\n";
+    "  costs    the price of each kernel and collective of a step\n"
+    "  holds    whether a saved Plan (--plan) fits the model, the ranks and the memory\n"
+    "           limit, and whether its strategy would still make it\n";
 
 constexpr char kNotes[] =
     "\n"
@@ -74,7 +82,9 @@ constexpr char kNotes[] =
     "Defaults of the configuration are those of the model's first preset. --threads\n"
     "and --memory_limit are those of one rank.\n"
     "\n"
-    "Exit codes: 0; 2 if something could not be planned; 1 after another error.\n";
+    "Exit codes: 0; 2 if something could not be planned, or if a Plan does not hold;\n"
+    "1 after another error, such as a Plan of another model; 128 + the signal after an\n"
+    "interrupt, which ends a search with its best Plan so far.\n";
 
 const std::vector<FlagGroup>& PlanFlags() {
   static const auto* const groups =
@@ -90,6 +100,7 @@ const std::vector<FlagGroup>& PlanFlags() {
                                    {"json", "FILE"},
                                    {"report", "FILE"},
                                    {"save", "FILE"},
+                                   {"plan", "FILE"},
                                    {"trace", "FILE"}}},
                                  {"Model",
                                   {{"model", "NAME"},
@@ -113,15 +124,16 @@ const std::vector<FlagGroup>& PlanFlags() {
 
 // Returns whether the training tool lacks the flag, or has it with another meaning.
 bool IsPlanFlag(absl::string_view name) {
-  constexpr absl::string_view kOwn[] = {"model", "strategies", "ranks", "fit",  "tokens",
-                                        "json",  "report",     "save",  "trace"};
+  constexpr absl::string_view kOwn[] = {"model", "strategies", "ranks", "fit",   "tokens",
+                                        "json",  "report",     "save",  "trace", "plan"};
   return absl::c_linear_search(kOwn, name);
 }
 
 constexpr std::pair<absl::string_view, PlanCommand> kCommands[] = {
     {"explain", PlanCommand::kExplain},
     {"diff", PlanCommand::kDiff},
-    {"costs", PlanCommand::kCosts}};
+    {"costs", PlanCommand::kCosts},
+    {"holds", PlanCommand::kHolds}};
 
 // Takes the command from the arguments, if there is one.
 absl::StatusOr<PlanCommand> TakeCommand(std::vector<std::string>* arguments) {
@@ -170,21 +182,67 @@ absl::StatusOr<std::vector<int>> RanksToPlan(const std::string& cluster) {
   return std::vector<int>{std::max(kDefaultRanks, described.ranks_per_host())};
 }
 
+// Returns the entries of --strategies, or else the default ones of the command.
+absl::StatusOr<std::vector<StrategyEntry>> Entries(PlanCommand command, bool given) {
+  if (given) return ParseStrategies(absl::GetFlag(FLAGS_strategies));
+  std::vector<StrategyEntry> entries = DefaultStrategies();
+  if (command == PlanCommand::kDiff) entries.resize(2);
+  return entries;
+}
+
 // Returns what to plan. `train` has the flags that all have.
-absl::StatusOr<std::vector<CellRequest>> Requests(const CommandLine& train) {
-  ASSIGN_OR_RETURN(const std::vector<StrategyEntry> entries,
-                   ParseStrategies(absl::GetFlag(FLAGS_strategies)));
+absl::StatusOr<std::vector<CellRequest>> Requests(const CommandLine& train,
+                                                  absl::Span<const StrategyEntry> entries) {
   ASSIGN_OR_RETURN(const std::vector<int> ranks, RanksToPlan(train.cluster));
   std::vector<CellRequest> requests;
   for (const StrategyEntry& entry : entries) {
     ASSIGN_OR_RETURN(const CommandLine line, CommandLineOf(entry, train));
-    for (const int count : ranks) requests.push_back({entry.label, line, count});
+    for (const int count : ranks) {
+      requests.push_back({entry.label, line, count, entry.limit_between});
+    }
   }
   return requests;
 }
 
+// Checks what `holds` needs, and that it alone has the flag --plan.
+absl::Status CheckHolds(const PlanCommandLine& line) {
+  if (line.command != PlanCommand::kHolds) {
+    if (line.plan.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plan is for the command holds: a Plan to be planned is an entry of "
+                     "--strategies, --strategies=",
+                     line.plan));
+  }
+  if (line.plan.empty()) {
+    return absl::InvalidArgumentError(
+        "holds checks a saved Plan: name its file with --plan=FILE, and the strategy that made it "
+        "with --strategies=NAME");
+  }
+  if (line.requests.size() != 1 || line.requests.front().ranks == kFewestRanks) {
+    return absl::InvalidArgumentError(
+        "holds asks one strategy about one number of ranks: name them with --strategies=NAME and "
+        "--ranks=N");
+  }
+  if (!line.requests.front().line.plan.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("holds asks a strategy, and ", line.requests.front().label,
+                     " is a Plan: name the strategy that made it with --strategies=NAME"));
+  }
+  const std::pair<const char*, bool> unused[] = {
+      {"--json", !line.json.empty()}, {"--report", !line.report.empty()},
+      {"--save", !line.save.empty()}, {"--trace", !line.trace.empty()},
+      {"--tokens", line.tokens > 0},  {"--fit", line.fit}};
+  for (const auto& [flag, given] : unused) {
+    if (!given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("holds prints one line: leave out ", flag, ", which it does not use"));
+  }
+  return absl::OkStatus();
+}
+
 // Checks what a command, --save and --trace need.
 absl::Status CheckRequests(const PlanCommandLine& line) {
+  RETURN_IF_ERROR(CheckHolds(line));
   const size_t count = line.requests.size();
   if (line.command == PlanCommand::kDiff && count != 2) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -220,6 +278,7 @@ absl::StatusOr<PlanCommandLine> ParsePlanCommandLine(const std::vector<std::stri
   line.report = absl::GetFlag(FLAGS_report);
   line.save = absl::GetFlag(FLAGS_save);
   line.trace = absl::GetFlag(FLAGS_trace);
+  line.plan = absl::GetFlag(FLAGS_plan);
   if (const std::string tokens = absl::GetFlag(FLAGS_tokens); !tokens.empty()) {
     ASSIGN_OR_RETURN(line.tokens, ParseTokens(tokens));
   }
@@ -229,7 +288,11 @@ absl::StatusOr<PlanCommandLine> ParsePlanCommandLine(const std::vector<std::stri
     if (!IsPlanFlag(flag.name)) train.push_back(absl::StrCat("--", flag.name, "=", flag.value));
   }
   ASSIGN_OR_RETURN(const CommandLine common, ParseCommandLine(train, *line.model));
-  ASSIGN_OR_RETURN(line.requests, Requests(common));
+  const bool names_strategies =
+      absl::c_any_of(parsed.given, [](const GivenFlag& flag) { return flag.name == "strategies"; });
+  ASSIGN_OR_RETURN(const std::vector<StrategyEntry> entries,
+                   Entries(line.command, names_strategies));
+  ASSIGN_OR_RETURN(line.requests, Requests(common, entries));
   RETURN_IF_ERROR(CheckRequests(line));
   return line;
 }
@@ -246,6 +309,7 @@ std::string PlanHelp(const std::string& program) {
                     {},
                     "write the predicted timeline of a step to this file, for ui.perfetto.dev; for "
                     "one strategy and one number of ranks"};
+  notes["plan"] = {"", {}, "the file of a saved Plan; for the command holds"};
   for (const char* name : {"batch", "sequence", "clip_norm", "micro_batches"}) {
     notes[name].default_value = "";
   }

@@ -16,6 +16,7 @@ enum class PlanCommand {
   kExplain,  // where the time of a step goes
   kDiff,     // what differs between two Plans
   kCosts,    // the prices of a step's requests
+  kHolds,    // whether a saved Plan still holds
 };
 
 struct PlanCommandLine {
@@ -28,6 +29,7 @@ struct PlanCommandLine {
   double tokens = 0;  // of a training; 0: no days are shown
   // Files as the user wrote them, or "". `save` and `trace` are for one request.
   std::string json, report, save, trace;
+  std::string plan;  // the file that `holds` checks
 };
 
 // Parses all arguments: the command, unless the first one is a flag, and flags. InvalidArgument

@@ -26,10 +26,38 @@ std::string Error(const std::vector<std::string>& arguments) {
 TEST(PlanFlagsTest, NoFlags) {
   const auto line = Parse({});
   ASSERT_TRUE(line.ok()) << line.status();
-  ASSERT_EQ(line->requests.size(), 2u);
+  ASSERT_EQ(line->requests.size(), 3u);
   EXPECT_EQ(line->requests[1].label, "fsdp");
   EXPECT_EQ(line->requests[1].ranks, 2);
   EXPECT_TRUE(line->requests[1].line.plan_only);
+  EXPECT_FALSE(line->requests[1].limit_between);
+  EXPECT_EQ(line->requests[2].label, "osdp");
+  EXPECT_TRUE(line->requests[2].limit_between);
+  // A Plan is compared with one other.
+  const auto diff = Parse({"diff"});
+  ASSERT_TRUE(diff.ok()) << diff.status();
+  EXPECT_EQ(diff->requests.size(), 2u);
+  const auto named = Parse({"--strategies=osdp"});
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_FALSE(named->requests[0].limit_between);
+}
+
+TEST(PlanFlagsTest, HoldsAsksOneStrategyAboutOnePlan) {
+  const auto line = Parse({"holds", "--plan=a.textproto", "--strategies=osdp"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->command, PlanCommand::kHolds);
+  EXPECT_EQ(line->plan, "a.textproto");
+  EXPECT_EQ(line->requests[0].line.plan, "");
+  EXPECT_THAT(Error({"holds", "--strategies=osdp"}), HasSubstr("name its file with --plan=FILE"));
+  EXPECT_THAT(Error({"holds", "--plan=a.textproto"}), HasSubstr("holds asks one strategy about"));
+  EXPECT_THAT(Error({"holds", "--plan=a.textproto", "--strategies=osdp", "--ranks=fewest"}),
+              HasSubstr("holds asks one strategy about"));
+  EXPECT_THAT(Error({"holds", "--plan=a.textproto", "--strategies=b.textproto"}),
+              HasSubstr("b is a Plan: name the strategy that made it"));
+  EXPECT_THAT(Error({"holds", "--plan=a.textproto", "--strategies=osdp", "--json=x"}),
+              HasSubstr("leave out --json"));
+  EXPECT_THAT(Error({"explain", "--plan=a.textproto", "--strategies=osdp"}),
+              HasSubstr("--plan is for the command holds"));
 }
 
 TEST(PlanFlagsTest, RanksAreThoseOfAHostOfTheCluster) {

@@ -22,9 +22,11 @@
 #include "tools/figures/strategy_table.h"
 #include "tools/plan/cell.h"
 #include "tools/plan/changes.h"
+#include "tools/plan/derived_limit.h"
 #include "tools/plan/explanation.h"
 #include "tools/plan/figures.h"
 #include "tools/plan/fit.h"
+#include "tools/plan/holds.h"
 #include "tools/plan/plan_diff.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/progress.h"
@@ -42,7 +44,9 @@
 namespace tessera {
 namespace {
 
+// Exit codes.
 constexpr int kSomeFailed = 2;
+constexpr int kDoesNotHold = 2;
 
 bool IsStopped() { return CaughtSignal() != 0; }
 
@@ -172,12 +176,16 @@ absl::Status Finish(const PlanCommandLine& line, const ShownCommand& command,
 // that was planned before.
 absl::Status PlanAndShow(const PlanCommandLine& line, const CellRequest& request,
                          ShownCommand* command, std::vector<ShownStep>* steps,
-                         std::optional<Cell>* before) {
-  absl::StatusOr<Cell> cell = PlanRequest(line, request);
+                         DerivedLimits* limits, std::optional<Cell>* before) {
+  std::vector<std::string> notes;
+  absl::StatusOr<Cell> cell = PlanRequest(line, limits->WithLimit(request, &notes));
   if (!cell.ok()) {
     steps->push_back({FailedFigures(request, cell.status()), std::nullopt});
+    steps->back().figures.notes = std::move(notes);
     return absl::OkStatus();
   }
+  limits->Add(*cell);
+  cell->notes.insert(cell->notes.begin(), notes.begin(), notes.end());
   steps->push_back({FiguresOf(*cell), std::nullopt});
   if (!line.report.empty()) {
     ASSIGN_OR_RETURN(steps->back().view, ViewOfRun(*cell->configured, cell->prepared.compiled));
@@ -199,22 +207,38 @@ absl::Status PlanAndShow(const PlanCommandLine& line, const CellRequest& request
   return absl::OkStatus();
 }
 
+// Prints whether the saved Plan holds. Returns the exit code.
+absl::StatusOr<int> RunHolds(const PlanCommandLine& line) {
+  const absl::StatusOr<PlanCheck> check =
+      CheckSavedPlan(UserPath(line.plan), line.requests.front(), *line.model);
+  if (IsStopped()) {  // the strategy may have searched less than it needs to
+    absl::FPrintF(stderr, "error: stopped before it was known whether %s holds\n",
+                  Printable(line.plan));
+    return 128 + CaughtSignal();
+  }
+  RETURN_IF_ERROR(check.status());
+  PrintLine(check->line);
+  return check->holds ? 0 : kDoesNotHold;
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunPlanCommand(const PlanCommandLine& line, const std::string& typed) {
   RETURN_IF_ERROR(CheckRequests(line));
   RETURN_IF_ERROR(CheckOutputFiles(line));
   StopOnInterrupts();
+  if (line.command == PlanCommand::kHolds) return RunHolds(line);
   Progress progress(static_cast<int>(line.requests.size()));
   ShownCommand command;
   command.typed = typed;
   command.model = line.model->name;
   command.tokens = line.tokens;
   std::vector<ShownStep> steps;
+  DerivedLimits limits;
   std::optional<Cell> before;
   for (const CellRequest& request : line.requests) {
     if (IsStopped()) break;
-    RETURN_IF_ERROR(PlanAndShow(line, request, &command, &steps, &before));
+    RETURN_IF_ERROR(PlanAndShow(line, request, &command, &steps, &limits, &before));
     progress.Done(NameOf(request.label, request.ranks));
   }
   RETURN_IF_ERROR(Finish(line, command, steps));

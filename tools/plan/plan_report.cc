@@ -10,6 +10,7 @@
 #include "core/text/human_units.h"
 #include "core/text/version.h"
 #include "tools/figures/cost_json.h"
+#include "tools/figures/decisions.h"
 #include "tools/figures/recommendation.h"
 
 namespace tessera {
@@ -46,10 +47,41 @@ ReportedStrategy ReportedOf(ShownStep step, bool several) {
     reported.remark = absl::StrCat("does not fit: ", FormatBytes(figures.peak_bytes));
   }
   reported.estimated = std::move(figures.cost);
+  reported.explanation = std::move(figures.explanation);
   reported.tokens = figures.batch * figures.sequence;
   reported.memory_limit_bytes = figures.limit_bytes;
   reported.view = std::move(step.view);
   return reported;
+}
+
+Json ExplanationJson(const strategy::Explanation& explanation) {
+  Json json;
+  if (explanation.step_seconds() > 0) {
+    json["step_seconds"] = explanation.step_seconds();
+    json["peak_bytes"] = explanation.peak_bytes();
+  }
+  if (!BoundText(explanation).empty()) {
+    json["bound_seconds"] = explanation.bound_seconds();
+    json["gap"] = GapToBound(explanation);
+  }
+  if (explanation.least_limit_bytes() > 0) {
+    json["least_limit_bytes"] = explanation.least_limit_bytes();
+  }
+  json["notes"] = std::vector<std::string>(explanation.notes().begin(), explanation.notes().end());
+  json["decisions"] = Json::array();
+  for (const auto& decision : explanation.decisions()) {
+    Json& each = json["decisions"].emplace_back();
+    each["subject"] = decision.subject();
+    each["choice"] = decision.choice();
+    each["alternatives"] = Json::array();
+    for (const auto& alternative : decision.alternatives()) {
+      each["alternatives"].push_back({{"choice", alternative.choice()},
+                                      {"step_seconds", alternative.step_seconds()},
+                                      {"peak_bytes", alternative.peak_bytes()},
+                                      {"lowered", alternative.lowered()}});
+    }
+  }
+  return json;
 }
 
 Json StepJson(const Figures& figures, double tokens) {
@@ -76,6 +108,9 @@ Json StepJson(const Figures& figures, double tokens) {
   json["sent_bytes"] = figures.sent_bytes;
   json["notes"] = figures.notes;
   json["estimated"] = EstimateJson(figures.cost, figures.batch, figures.sequence);
+  if (HasReasons(figures.explanation)) {
+    json["explanation"] = ExplanationJson(figures.explanation);
+  }
   return json;
 }
 

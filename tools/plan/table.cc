@@ -58,9 +58,12 @@ std::string Settings(int64_t micro_batches, const std::string& recompute) {
   return settings.empty() ? "" : absl::StrCat("with ", absl::StrJoin(settings, " "));
 }
 
-// Returns the lines below a row. `batch` is that of most steps.
-std::vector<std::string> Remarks(const Figures& figures, int64_t batch) {
+// Returns the lines below a row. `batch` is that of most steps, `limit_bytes` that of the title.
+std::vector<std::string> Remarks(const Figures& figures, int64_t batch, int64_t limit_bytes) {
   std::vector<std::string> remarks;
+  if (figures.limit_is_set && figures.limit_bytes != limit_bytes) {
+    remarks.push_back(absl::StrCat("may use ", FormatBytes(figures.limit_bytes)));
+  }
   if (figures.batch != batch) {
     remarks.push_back(absl::StrCat("with --batch=", figures.batch, ": another training"));
   }
@@ -74,6 +77,12 @@ std::vector<std::string> Remarks(const Figures& figures, int64_t batch) {
         absl::StrCat("needs ", FormatBytes(bytes), " ", Settings(micro_batches, recompute)));
   }
   return remarks;
+}
+
+// Returns the first step that was planned; null if none was.
+const Figures* FirstPlanned(absl::Span<const Figures> all) {
+  const auto found = absl::c_find_if(all, [](const Figures& each) { return each.planned(); });
+  return found == all.end() ? nullptr : &*found;
 }
 
 // Returns the width of each column of rows of the same number of cells.
@@ -97,17 +106,18 @@ std::string Line(const Row& row, const std::vector<size_t>& widths) {
 
 std::string PlanTitle(const std::string& step, const std::string& cluster,
                       absl::Span<const Figures> all) {
-  const auto found = absl::c_find_if(all, [](const Figures& each) { return each.planned(); });
-  if (found == all.end()) return "";
+  const Figures* const first = FirstPlanned(all);
+  if (first == nullptr) return "";
   std::string place = absl::StrCat("for ", cluster);
-  if (found->limit_bytes > 0) {
-    absl::StrAppend(&place, "; a rank may use ", FormatBytes(found->limit_bytes));
+  if (first->limit_bytes > 0) {
+    absl::StrAppend(&place, "; a rank may use ", FormatBytes(first->limit_bytes));
   }
   return absl::StrCat(step, "\n", place, "\n");
 }
 
 std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
-  if (absl::c_none_of(all, [](const Figures& each) { return each.planned(); })) return "";
+  const Figures* const first = FirstPlanned(all);
+  if (first == nullptr) return "";
   std::vector<Row> rows = {TitlesOf(tokens)};
   std::vector<int64_t> batches;
   for (const Figures& each : all) {
@@ -132,7 +142,7 @@ std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
       continue;
     }
     absl::StrAppend(&table, Line(rows[row++], widths));
-    for (const std::string& remark : Remarks(each, batch)) {
+    for (const std::string& remark : Remarks(each, batch, first->limit_bytes)) {
       absl::StrAppendFormat(&table, "%*s  %s\n", static_cast<int>(widths[0]), "", remark);
     }
   }

@@ -1,11 +1,11 @@
 #include "tools/plan/table.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 
 namespace tessera {
 namespace {
@@ -59,6 +59,17 @@ TEST(PlanTableTest, FitsIn80Columns) {
   for (const absl::string_view line : absl::StrSplit(FiguresTable({widest}, 300e12), '\n')) {
     EXPECT_LE(line.size(), 80u) << line;
   }
+}
+
+TEST(PlanTableTest, AStepWithALimitOfItsOwnSaysSo) {
+  std::vector<Figures> all = {Sample("ddp", 8), Sample("osdp", 8), Sample("fsdp", 8)};
+  all[1].limit_bytes = int64_t{60} << 30;
+  all[1].limit_is_set = true;
+  // That of this machine, which has changed meanwhile.
+  all[2].limit_bytes -= 1;
+  const std::string table = FiguresTable(all, 0);
+  EXPECT_THAT(table, testing::HasSubstr("\n       may use 60.0 GiB\n\nfsdp"));
+  EXPECT_EQ(table.find("may use"), table.rfind("may use"));
 }
 
 TEST(PlanTableTest, NothingWasPlanned) {

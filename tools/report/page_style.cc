@@ -128,6 +128,10 @@ svg text { fill: var(--text); font-size: 12px; }
 .split { background: var(--split); border-left-width: 5px; }
 .flat { background: var(--flat); border-style: dashed; }
 .mixed { background: var(--mixed); border-style: double; border-width: 3px; }
+.decisions { list-style: none; margin: .4rem 0; padding: 0; font-size: .875rem; }
+.decisions > li { display: grid; grid-template-columns: 14rem 3.5rem minmax(0, 1fr); gap: 0 .8rem;
+  align-items: center; margin: 1px 0; }
+.decisions span { overflow-wrap: anywhere; }
 .sample { display: inline-block; width: 3.2rem; height: 1.6rem; }
 
 @media (max-width: 760px) {
@@ -140,6 +144,7 @@ svg text { fill: var(--text); font-size: 12px; }
   .line-labels { grid-column: 1 / -1; grid-row: 3; display: flex; flex-wrap: wrap; gap: 0 1rem; }
   .line-labels span { position: static; margin: 0; }
   .wide .cells { grid-template-columns: repeat(auto-fill, minmax(8.6rem, 1fr)); }
+  .decisions > li { grid-template-columns: minmax(0, 7.5rem) 1.5rem minmax(0, 1fr); }
   tbody th { min-width: 7.6rem; max-width: 9rem; padding-right: .4rem; }
   svg.ticks text.minor { display: none; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0; }

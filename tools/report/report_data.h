@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/proto/estimate.pb.h"
+#include "core/proto/strategy.pb.h"
 #include "tools/report/step_view.h"
 
 namespace tessera {
@@ -49,6 +50,7 @@ struct ReportedStrategy {
   int64_t tokens = 0;              // of a step, over all ranks
   int64_t memory_limit_bytes = 0;  // of a rank; 0: none
   std::optional<StepView> view;
+  strategy::Explanation explanation;  // of its Plan, by the strategy; may be empty
 };
 
 // Texts are plain text of one line, and need not be trusted. What is empty is left out.

@@ -90,7 +90,8 @@ absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std:
 }
 
 absl::Span<const absl::string_view> SettingsOfEntries() {
-  static constexpr absl::string_view kSettings[] = {"batch", "micro_batches", "recompute"};
+  static constexpr absl::string_view kSettings[] = {"batch", "micro_batches", "recompute",
+                                                    "memory_limit"};
   return kSettings;
 }
 

@@ -17,10 +17,12 @@ struct StrategyEntry {
   std::string label;                 // in the table; differs from the others
   std::string name;                  // of a plugin or a Plan, or a path
   std::vector<std::string> options;  // "name=value"
+  // Its memory limit lies between the peaks of the first two entries (default_strategies.h).
+  bool limit_between = false;
 };
 
-// The flags of a run that an entry may set: "batch", "micro_batches" and "recompute". If its
-// strategy has an option of that name, the entry sets the option instead.
+// The flags of a run that an entry may set: "batch", "micro_batches", "recompute" and
+// "memory_limit". If its strategy has an option of that name, the entry sets the option instead.
 absl::Span<const absl::string_view> SettingsOfEntries();
 
 // Parses entries of the form [LABEL=]NAME[:OPTION=VALUE...]. Without a label, the label is the

@@ -63,7 +63,7 @@ TEST(StrategyEntryTest, APlanHasNoOptions) {
   EXPECT_EQ(line.strategy, "");
   EXPECT_THAT(SetStrategy(Parse("a/b.textproto:x=1"), {}, &line).message(),
               HasSubstr("is a Plan, which has no option 'x', only the settings batch, "
-                        "micro_batches, recompute: an entry is "));
+                        "micro_batches, recompute, memory_limit: an entry is "));
 }
 
 TEST(StrategyEntryTest, AStrategyTakesItsOptions) {
@@ -110,6 +110,14 @@ TEST(StrategyEntryTest, APlanTakesSettings) {
   EXPECT_TRUE(SetStrategy(entry, {}, &line).ok());
   EXPECT_EQ(line.plan, "a/b.textproto");
   EXPECT_THAT(Settings(line), ElementsAre("batch=32"));
+}
+
+TEST(StrategyEntryTest, AnEntryMayHaveAMemoryLimitOfItsOwn) {
+  CommandLine line;
+  line.settings = {{"--memory_limit", "memory_limit", "2GiB"}};
+  EXPECT_TRUE(SetStrategy(Parse("small=osdp:memory_limit=40MiB"), {}, &line).ok());
+  EXPECT_THAT(line.strategy_options, IsEmpty());
+  EXPECT_THAT(Settings(line), ElementsAre("memory_limit=2GiB", "memory_limit=40MiB"));
 }
 
 TEST(StrategyEntryTest, ASettingIsStatedOnce) {

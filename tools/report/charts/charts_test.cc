@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/report/charts/axis.h"
 #include "tools/report/charts/bar_chart.h"
+#include "tools/report/charts/decision_map.h"
 #include "tools/report/charts/loss_chart.h"
 #include "tools/report/charts/memory_chart.h"
 #include "tools/report/charts/svg.h"
@@ -100,6 +101,29 @@ TEST(MemoryChartTest, AreasEndAtTheirBytes) {
   EXPECT_THAT(html, AllOf(HasSubstr("d=\"M0 500H1000V1000H0Z\""),
                           HasSubstr("d=\"M0 500H500V0H1000V500H1000V500H0Z\""),
                           HasSubstr("peak 2.00 KiB"), Not(HasSubstr("optimizer"))));
+}
+
+TEST(DecisionMapTest, ARowForEachSubjectIsColouredByItsChoice) {
+  EXPECT_EQ(DecisionMapHtml("osdp", {}), "");
+  const ShownAlternative other = {"replicated <", "+1.25 ms", "-1.50 MiB", true};
+  const std::string html = DecisionMapHtml("osdp", {{"blocks.{0-3}", 4, "sharded", {other}},
+                                                    {"wte", 1, "replicated <", {}},
+                                                    {"ln_f", 1, "sharded", {}}});
+  EXPECT_THAT(html, HasSubstr("<span>blocks.{0-3}</span>"));
+  EXPECT_THAT(html, HasSubstr(absl::StrCat("fill=\"", FillOf(1),
+                                           "\"/></svg><span>replicated &lt;</span>")));
+  EXPECT_THAT(html, HasSubstr("replicated &lt; (exact)</td><td"));
+  EXPECT_THAT(html, AllOf(HasSubstr("+1.25 ms"), HasSubstr("-1.50 MiB")));
+  size_t first = 0;
+  for (size_t at = html.find(FillOf(0)); at != std::string::npos; at = html.find(FillOf(0), at + 1))
+    ++first;
+  EXPECT_EQ(first, 2u);
+}
+
+TEST(DecisionMapTest, ManyDecisionsAreCounted) {
+  std::vector<ShownDecision> decisions;
+  for (int i = 0; i < 250; ++i) decisions.push_back({absl::StrCat("part", i), 1, "sharded", {}});
+  EXPECT_THAT(DecisionMapHtml("osdp", decisions), HasSubstr("and 50 more decisions"));
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 #include "core/cost/step_cost.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
+#include "core/train/ranks/memory_limit.h"
+#include "tools/figures/decisions.h"
+#include "tools/report/charts/decision_map.h"
 #include "tools/report/charts/loss_chart.h"
 #include "tools/report/charts/plan_map.h"
 #include "tools/report/charts/svg.h"
@@ -27,8 +30,6 @@ std::string PlanOf(const ReportedStrategy& strategy,
   return absl::StrCat(PlanSettingsHtml(plan), PlanMapHtml(strategy.label, plan));
 }
 
-std::string Empty(const char* why) { return absl::StrCat("<p class=\"empty\">", why, "</p>\n"); }
-
 std::string ListHtml(const std::vector<std::string>& sentences) {
   std::string html = "<ul>";
   for (const std::string& sentence : sentences) {
@@ -36,6 +37,26 @@ std::string ListHtml(const std::vector<std::string>& sentences) {
   }
   return html + "</ul>\n";
 }
+
+// Returns the strategy's reasons for its Plan; "" if it gave none.
+std::string ReasonsOf(const ReportedStrategy& strategy) {
+  const strategy::Explanation& reasons = strategy.explanation;
+  if (!HasReasons(reasons)) return "";
+  std::vector<std::string> sentences;
+  if (std::string bound = BoundText(reasons); !bound.empty()) {
+    sentences.push_back(absl::StrCat("The predicted step is ", bound, "."));
+  }
+  if (reasons.least_limit_bytes() > 0) {
+    sentences.push_back(absl::StrCat("The smallest limit for which it knows a Plan is ",
+                                     SmallestLimit(reasons.least_limit_bytes()), "."));
+  }
+  sentences.insert(sentences.end(), reasons.notes().begin(), reasons.notes().end());
+  return absl::StrCat("<h3>Why this Plan, by ", Escape(strategy.label), "</h3>\n",
+                      sentences.empty() ? "" : ListHtml(sentences),
+                      DecisionMapHtml(strategy.label, ShownDecisions(reasons)));
+}
+
+std::string Empty(const char* why) { return absl::StrCat("<p class=\"empty\">", why, "</p>\n"); }
 
 void AppendTerm(const char* name, const std::string& text, std::string* html) {
   if (text.empty()) return;
@@ -92,7 +113,7 @@ Section PlanSection(const ReportData& data) {
     const bool open = before.empty() || planned <= 2;
     absl::StrAppend(&html, "<details class=\"plan\"", open ? " open" : "", "><summary>",
                     Escape(strategy.label), "</summary>\n", PlanOf(strategy, before),
-                    "</details>\n");
+                    ReasonsOf(strategy), "</details>\n");
     before.push_back(&strategy);
   }
   return {"plans", "Plans by layer", html};

@@ -18,7 +18,7 @@
 #include "core/tensor/shape.h"
 #include "core/text/counted.h"
 #include "core/text/path_pattern.h"
-#include "tools/report/view/unit_labels.h"
+#include "tools/figures/unit_labels.h"
 
 namespace tessera {
 namespace {

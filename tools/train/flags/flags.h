@@ -21,6 +21,7 @@
 ABSL_DECLARE_FLAG(int64_t, steps);
 ABSL_DECLARE_FLAG(std::vector<std::string>, ranks);
 ABSL_DECLARE_FLAG(std::string, trace);
+ABSL_DECLARE_FLAG(std::string, plan);
 
 namespace tessera {
 

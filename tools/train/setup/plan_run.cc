@@ -96,6 +96,7 @@ absl::StatusOr<PlannedRun> PlanGraphs(const CommandLine& line, const ConfiguredR
     ASSIGN_OR_RETURN(planned.strategy, StrategySession::Open(std::move(plugin), line, run));
     ASSIGN_OR_RETURN(StrategyPlan made, planned.strategy->MakePlan());
     notes->insert(notes->end(), made.notes.begin(), made.notes.end());
+    planned.explanation = std::move(made.explanation);
     open = std::move(made.plan);
   }
   absl::StatusOr<Plan> completed =
@@ -183,6 +184,19 @@ absl::StatusOr<PlannedRun> PlanAlone(const CommandLine& line, const ConfiguredRu
   std::vector<std::string> unused_notes;
   ASSIGN_OR_RETURN(Graphs graphs, Record(line, configured, config));
   return PlanGraphs(line, configured, config, std::move(graphs), &unused_notes);
+}
+
+absl::StatusOr<std::string> CheckPlanOfRun(const CommandLine& line, const ConfiguredRun& configured,
+                                           const CompiledRun& compiled,
+                                           std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(Graphs recorded, Record(line, configured, configured.config));
+  const auto graphs = std::make_shared<const Graphs>(std::move(recorded));
+  ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(line.strategy, notes));
+  ASSIGN_OR_RETURN(
+      const StrategySession session,
+      StrategySession::Open(std::move(plugin), line,
+                            StrategyRunOf(line, configured, configured.config, graphs)));
+  return session.Check(compiled);
 }
 
 absl::Status NamingPlugin(const std::string& plugin, const absl::Status& status) {

@@ -9,8 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/compile/compile.h"
 #include "core/graph/graph.h"
 #include "core/proto/plan.pb.h"
+#include "core/proto/strategy.pb.h"
 #include "core/train/config/run_config.pb.h"
 #include "strategies/host/plugin.h"
 #include "tools/train/flags/flags.h"
@@ -22,10 +24,12 @@ namespace tessera {
 // A run whose Graphs are recorded, with its Plan.
 struct PlannedRun {
   std::shared_ptr<const std::vector<Graph>> graphs;
-  // On rank 0, which sends the Plan to the others when it has completed it: the open Plan, and the
-  // strategy that made it. There is none for a Plan of --plan, of the checkpoint, or of one rank.
+  // On rank 0, which sends the Plan to the others when it has completed it: the open Plan, the
+  // strategy that made it, and its reasons. There is no strategy for a Plan of --plan, of the
+  // checkpoint, or of one rank.
   Plan plan;
   std::optional<StrategySession> strategy;
+  strategy::Explanation explanation;
   std::string plugin;                 // the name of the strategy's plugin; "" without a strategy
   std::optional<Plugin> pass_plugin;  // that plugin, if the Plan lists passes of plugins
 };
@@ -40,6 +44,13 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, ConfiguredRun& confi
 // Does the same for another configuration, on this rank alone.
 absl::StatusOr<PlannedRun> PlanAlone(const CommandLine& line, const ConfiguredRun& configured,
                                      const RunConfig& config);
+
+// Asks the strategy of a configured run, which must have one, whether it would still make the Plan
+// of `compiled`, on this rank alone. Returns "" if so, and otherwise one line that says what has
+// changed (CheckWith). `notes` receives notes for the user.
+absl::StatusOr<std::string> CheckPlanOfRun(const CommandLine& line, const ConfiguredRun& configured,
+                                           const CompiledRun& compiled,
+                                           std::vector<std::string>* notes);
 
 // Returns an error of a Plan that a plugin has made with the plugin's name.
 absl::Status NamingPlugin(const std::string& plugin, const absl::Status& status);

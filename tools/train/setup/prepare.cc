@@ -13,7 +13,6 @@
 #include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
-#include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/compile_ranks.h"
 #include "core/train/state/load_state.h"
@@ -198,6 +197,7 @@ absl::StatusOr<PreparedRun> PrepareRun(const CommandLine& line, ConfiguredRun& c
   return PreparedRun{.compiled = *std::move(compiled),
                      .dumped_graphs = std::move(dumped_graphs),
                      .plugin = planned.plugin,
+                     .explanation = planned.explanation,
                      .pass_plugin = planned.pass_plugin,
                      .estimated = std::move(estimated),
                      .division = std::move(division)};

@@ -12,6 +12,7 @@
 #include "core/cost/work_division.h"
 #include "core/graph/graph.h"
 #include "core/proto/estimate.pb.h"
+#include "core/proto/strategy.pb.h"
 #include "core/train/config/run_config.pb.h"
 #include "strategies/host/plugin.h"
 #include "tools/train/flags/flags.h"
@@ -23,6 +24,7 @@ struct PreparedRun {
   CompiledRun compiled;
   std::vector<Graph> dumped_graphs;   // as the Plan rewrote them, on rank 0, for --dump=graph
   std::string plugin;                 // the name of the strategy's plugin; "" without a strategy
+  strategy::Explanation explanation;  // of the strategy, on rank 0; empty if it gave none
   std::optional<Plugin> pass_plugin;  // that plugin, if the Plan lists passes of plugins
   StepCost estimated;                 // a training step, if anything is priced
   WorkDivision division;              // of a training step, among the ranks

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
+#include "core/text/human_units.h"
+#include "core/text/text_stream.h"
 #include "core/train/programs.h"
 #include "strategies/host/find_plugin.h"
 #include "strategies/host/option_values.h"
@@ -22,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The shortest time between lines of progress.
+// The shortest time between lines of progress, and before the first one.
 constexpr std::chrono::seconds kBetweenLines{1};
 
 // Returns the request for a Plan that is passed to the plugin.
@@ -53,6 +56,18 @@ PluginCallOptions LimitsOfCalls(const CommandLine& line) {
   options.stop = [] { return CaughtSignal() != 0; };
   options.log = [](const std::string& text) { PrintLine(text); };
   return options;
+}
+
+// Returns "strategy osdp: 40%: 7 Plans are lowered; 1.50 s left" after so many seconds of a call.
+std::string ProgressLine(const std::string& name, double fraction, const std::string& text,
+                         double seconds) {
+  std::string line = absl::StrCat("strategy ", name, ": ");
+  if (fraction >= 0 && fraction <= 1) absl::StrAppendFormat(&line, "%.0f%%: ", 100 * fraction);
+  absl::StrAppend(&line, text);
+  if (fraction > 0 && fraction < 1) {
+    absl::StrAppend(&line, "; ", FormatSeconds(seconds / fraction * (1 - fraction)), " left");
+  }
+  return line;
 }
 
 }  // namespace
@@ -86,12 +101,11 @@ absl::StatusOr<StrategySession> StrategySession::Open(Plugin plugin, const Comma
 
 PluginCallOptions StrategySession::CallOptions() const {
   PluginCallOptions options = options_;
-  options.progress = [name = plugin_.name(), last = Clock::time_point()](
-                         double fraction, const std::string& text) mutable {
-    if (Clock::now() - last < kBetweenLines) return;
-    last = Clock::now();
-    const std::string share = fraction < 0 ? "" : absl::StrFormat("%.0f%%: ", 100 * fraction);
-    PrintLine(absl::StrCat("strategy ", name, ": ", share, text));
+  options.between_progress = kBetweenLines;
+  options.progress = [name = plugin_.name(), begin = Clock::now()](double fraction,
+                                                                   const std::string& text) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    absl::FPrintF(stderr, "%s\n", Printable(ProgressLine(name, fraction, text, seconds)));
   };
   return options;
 }
@@ -107,6 +121,10 @@ absl::StatusOr<StepCost> StrategySession::Estimate(const CompiledRun& compiled) 
   return absl::InternalError(
       absl::StrCat("strategy ", plugin_.name(), ": its estimate has ", cost.peak_bytes(),
                    " bytes of memory at the peak, and its Plan needs ", compiled.arena_bytes()));
+}
+
+absl::StatusOr<std::string> StrategySession::Check(const CompiledRun& compiled) const {
+  return CheckWith(plugin_, request_, compiled, context_, CallOptions());
 }
 
 bool ListsPluginPasses(const Plan& plan) {

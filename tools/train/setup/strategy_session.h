@@ -64,6 +64,8 @@ class StrategySession {
   // Returns the plugin's estimate of the cost of a training step of the compiled run. It is an
   // error if the estimated memory peak differs from the planned one.
   absl::StatusOr<StepCost> Estimate(const CompiledRun& compiled) const;
+  // Asks the plugin whether it would still make the Plan of the compiled run (CheckWith).
+  absl::StatusOr<std::string> Check(const CompiledRun& compiled) const;
 
  private:
   StrategySession(Plugin plugin, strategy::PlanRequest request,

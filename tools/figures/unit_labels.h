@@ -1,8 +1,8 @@
 // Paths of equal units as one text.
 //
 // Thread safety: pure functions.
-#ifndef TESSERA_TOOLS_REPORT_VIEW_UNIT_LABELS_H_
-#define TESSERA_TOOLS_REPORT_VIEW_UNIT_LABELS_H_
+#ifndef TESSERA_TOOLS_FIGURES_UNIT_LABELS_H_
+#define TESSERA_TOOLS_FIGURES_UNIT_LABELS_H_
 
 #include <string>
 #include <vector>
@@ -20,4 +20,4 @@ std::string LabelOfUnits(const std::vector<std::string>& paths, bool all);
 
 }  // namespace tessera
 
-#endif  // TESSERA_TOOLS_REPORT_VIEW_UNIT_LABELS_H_
+#endif  // TESSERA_TOOLS_FIGURES_UNIT_LABELS_H_

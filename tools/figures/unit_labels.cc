@@ -1,4 +1,4 @@
-#include "tools/report/view/unit_labels.h"
+#include "tools/figures/unit_labels.h"
 
 #include <algorithm>
 #include <cstddef>
