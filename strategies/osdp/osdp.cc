@@ -125,7 +125,8 @@ absl::StatusOr<const Candidate*> Planner::Find() {
   for (const GraphProto& graph : graphs.graphs()) {
     if (graph.name() == run_.model.graph) operators = graph.ops_size();
   }
-  if (plans_.best() != nullptr) operators *= std::max<int64_t>(1, MicroBatchesOf(plans_.best()->plan));
+  if (plans_.best() != nullptr)
+    operators *= std::max<int64_t>(1, MicroBatchesOf(plans_.best()->plan));
   return plans_.Finish(static_cast<int>(std::clamp(kLowerings / operators / operators, 3., 200.)));
 }
 
@@ -169,8 +170,8 @@ absl::StatusOr<Decided> DecideWithBatch(const Request& request, Host& host) {
     host.CloseContext(context);
     RETURN_IF_ERROR(found.status());
     ++tried;
-    const bool better = best.batch == 0 || found->RowsPerSecond() >
-                                               (1 + kWorthwhile) * best.RowsPerSecond();
+    const bool better =
+        best.batch == 0 || found->RowsPerSecond() > (1 + kWorthwhile) * best.RowsPerSecond();
     if (better) best = *std::move(found);
     return better;
   };
@@ -196,10 +197,9 @@ absl::StatusOr<Decided> DecideWithBatch(const Request& request, Host& host) {
 class Osdp : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
-    ASSIGN_OR_RETURN(const Decided best,
-                     request.MayDecide(PlanRequest::BATCH)
-                         ? DecideWithBatch(request, host)
-                         : Decide(request, request.batch(), nullptr, host));
+    ASSIGN_OR_RETURN(const Decided best, request.MayDecide(PlanRequest::BATCH)
+                                             ? DecideWithBatch(request, host)
+                                             : Decide(request, request.batch(), nullptr, host));
     host.Log(best.explanation.notes(0));
     host.Explain(best.explanation);
     return best.plan;

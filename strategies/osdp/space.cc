@@ -34,8 +34,8 @@ struct Corner {
 };
 
 int64_t MicroBatchesOf(const Run& run, const Settings& settings) {
-  return std::max<int64_t>(1, settings.micro_batches > 0 ? settings.micro_batches
-                                                         : run.request.micro_batches());
+  return std::max<int64_t>(
+      1, settings.micro_batches > 0 ? settings.micro_batches : run.request.micro_batches());
 }
 
 std::vector<Mode> ModesOf(const std::vector<Unit>& units, Mode mode) {
@@ -61,9 +61,8 @@ class Corners {
       const auto opened = run_.host.OpenContext(2 * run_.batch / micro_batches, 0);
       if (!absl::IsInvalidArgument(opened.status())) RETURN_IF_ERROR(opened.status());
       if (opened.ok()) {
-        of_two_ = {*opened, [&host = run_.host](TesseraContext* context) {
-                     host.CloseContext(context);
-                   }};
+        of_two_ = {*opened,
+                   [&host = run_.host](TesseraContext* context) { host.CloseContext(context); }};
         settings_.batch = 0;
         settings_.micro_batches = 2;
       }
@@ -100,17 +99,15 @@ class Corners {
   std::vector<Corner>& all() { return corners_; }
 
  private:
-
   absl::Status Add(Mode mode, PlanPart::Logits logits) {
-    const Plan plan =
-        PlanOf(run_.model, run_.units, ModesOf(run_.units, mode), logits, settings_);
+    const Plan plan = PlanOf(run_.model, run_.units, ModesOf(run_.units, mode), logits, settings_);
     const auto lowered = plans_.Lower(plan, of_two_.get());
     if (absl::IsInvalidArgument(lowered.status())) return absl::OkStatus();
     RETURN_IF_ERROR(lowered.status());
-    corners_.push_back({mode, logits, lowered->cost.peak_bytes(),
-                        search::WorkOf(lowered->sections,
-                                       static_cast<int>(run_.model.blocks.size()),
-                                       MicroBatchesOf(run_, settings_))});
+    corners_.push_back(
+        {mode, logits, lowered->cost.peak_bytes(),
+         search::WorkOf(lowered->sections, static_cast<int>(run_.model.blocks.size()),
+                        MicroBatchesOf(run_, settings_))});
     return absl::OkStatus();
   }
 
@@ -164,8 +161,7 @@ class Maker {
         const Storage storage = corner.mode.storage;
         if (corner.logits == PlanPart::KEPT || !CanBe(units_[i], storage)) continue;
         if (corner.mode.recompute && units_[i].block < 0) continue;
-        problem.units[i].push_back(
-            AlternativeOf(i, corner, link[i][static_cast<size_t>(storage)]));
+        problem.units[i].push_back(AlternativeOf(i, corner, link[i][static_cast<size_t>(storage)]));
         choices.modes[i].push_back(corner.mode);
       }
     }
@@ -193,8 +189,7 @@ class Maker {
     for (Corner& corner : corners_.all()) {
       if (corner.mode.storage != Storage::kReplicated) continue;
       double& root = corner.work[0].forward.computation_seconds;
-      const double casts =
-          std::max(0.0, root - sharded->work[0].forward.computation_seconds);
+      const double casts = std::max(0.0, root - sharded->work[0].forward.computation_seconds);
       root -= casts;
       for (const Unit& unit : units_) {
         corner.work[unit.block + 1].forward.computation_seconds +=
@@ -216,16 +211,14 @@ class Maker {
     const Storage storage = corner.mode.storage;
     const Work work = Computes(i) ? WorkOf(i, corner) : Work();
     // Where parameters stay gathered, kept activations cannot be told from them.
-    const Corner* plain = corners_.Find(corner.mode.recompute ? Storage::kSharded
-                                                              : Storage::kReplicated,
-                                        corner.mode.recompute);
+    const Corner* plain = corners_.Find(
+        corner.mode.recompute ? Storage::kSharded : Storage::kReplicated, corner.mode.recompute);
     if (plain == nullptr) plain = &corner;
-    const int64_t kept =
-        Computes(i) ? std::max<int64_t>(0, WorkOf(i, *plain).kept_bytes) : 0;
+    const int64_t kept = Computes(i) ? std::max<int64_t>(0, WorkOf(i, *plain).kept_bytes) : 0;
     const bool replicated = storage == Storage::kReplicated;
     // Parameters outside of blocks are used by the first and the last operators, and stay.
-    const bool once = storage == Storage::kOnce ||
-                      (unit.block < 0 && !replicated && storage != Storage::kSlices);
+    const bool once =
+        storage == Storage::kOnce || (unit.block < 0 && !replicated && storage != Storage::kSlices);
     const auto share = [&](int64_t bytes) {
       return replicated ? bytes : (bytes + ranks_ - 1) / ranks_;
     };
@@ -268,12 +261,11 @@ class Maker {
       if (corner == nullptr) continue;
       const Work& tail = corner->work.back();
       const int64_t bytes = std::max<int64_t>(0, tail.kept_bytes);
-      problem.units.back().push_back(
-          {.forward_ps = Picoseconds(tail.forward.computation_seconds),
-           .backward_ps = Picoseconds(tail.backward.computation_seconds),
-           .held_bytes = bytes,
-           .growth_bytes = -bytes});
-      choices.logits.push_back(kept == nullptr    ? PlanPart::LOGITS_UNSET
+      problem.units.back().push_back({.forward_ps = Picoseconds(tail.forward.computation_seconds),
+                                      .backward_ps = Picoseconds(tail.backward.computation_seconds),
+                                      .held_bytes = bytes,
+                                      .growth_bytes = -bytes});
+      choices.logits.push_back(kept == nullptr  ? PlanPart::LOGITS_UNSET
                                : corner == kept ? PlanPart::KEPT
                                                 : PlanPart::RECOMPUTED);
     }
@@ -349,8 +341,8 @@ class Maker {
       double seconds = std::numeric_limits<double>::infinity();
       for (const Corner& corner : corners_.all()) {
         const Work work = Computes(i) ? WorkOf(i, corner) : Work();
-        seconds = std::min(
-            seconds, work.forward.computation_seconds + work.backward.computation_seconds);
+        seconds =
+            std::min(seconds, work.forward.computation_seconds + work.backward.computation_seconds);
       }
       for (size_t k = 0; k < problem.units[i].size(); ++k) {
         Alternative& alternative = problem.units[i][k];
@@ -401,8 +393,9 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
   // Units that cannot be in a mode are sharded there.
   if (corners.Find(Storage::kSharded, false) == nullptr) {
     const std::vector<Mode> replicated(run.units.size());
-    RETURN_IF_ERROR(plans.Lower(
-        PlanOf(run.model, run.units, replicated, PlanPart::LOGITS_UNSET, settings)).status());
+    RETURN_IF_ERROR(
+        plans.Lower(PlanOf(run.model, run.units, replicated, PlanPart::LOGITS_UNSET, settings))
+            .status());
     return absl::InvalidArgumentError("no parameter of this model can be sharded");
   }
   ASSIGN_OR_RETURN(const auto link, LinkTimesOf(run.request, run.units, run.host));
@@ -424,8 +417,8 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
       return host.Lower(plan(chosen), context.get());
     };
   }
-  Maker(run, settings, std::move(corners)).Make(link, space.problem, space.least, *choices,
-                                               space.lean);
+  Maker(run, settings, std::move(corners))
+      .Make(link, space.problem, space.least, *choices, space.lean);
   space.units = NamesOf(run.units, *choices);
   return space;
 }

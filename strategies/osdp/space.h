@@ -24,9 +24,9 @@ struct Run {
 // Lowers the Plans in which all units are in the same mode, and derives each unit's alternatives:
 // computation and memory from the sections of these steps, communication from the host's prices.
 // For these Plans the model's memory is that of the lowered ones. Where there are many
-// micro-batches, steps of two of them are lowered. The last unit of the problem is the work behind the blocks,
-// which has no parameters, but logits that may be kept. Modes whose Plans cannot be run are left
-// out; InvalidArgument if parameters cannot be sharded.
+// micro-batches, steps of two of them are lowered. The last unit of the problem is the work behind
+// the blocks, which has no parameters, but logits that may be kept. Modes whose Plans cannot be run
+// are left out; InvalidArgument if parameters cannot be sharded.
 absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings,
                                         search::PlanSearch& plans);
 

@@ -14,7 +14,8 @@ namespace {
 
 std::string SecondsText(double change) {
   if (!std::isfinite(change)) return "not known";
-  return absl::StrFormat("%+.3g ms", 1e3 * change);
+  // The same sums in another order differ by a rounding.
+  return absl::StrFormat("%+.3g ms", std::abs(change) < 1e-9 ? 0 : 1e3 * change);
 }
 
 std::string BytesText(int64_t change) {

@@ -49,8 +49,8 @@ Cost LeastCost(const Parts& parts, double weight, double price, double limit) {
   for (const std::vector<Part>& unit : parts) {
     Cost least = {std::numeric_limits<double>::infinity(), 0};
     for (const Part& part : unit) {
-      const double ps = weight * part.computation_ps + (1 - weight) * part.link_ps +
-                        price * part.bytes;
+      const double ps =
+          weight * part.computation_ps + (1 - weight) * part.link_ps + price * part.bytes;
       if (ps < least.ps || (ps == least.ps && part.bytes < least.bytes)) least = {ps, part.bytes};
     }
     sum.ps += least.ps;

@@ -85,8 +85,8 @@ absl::StatusOr<int64_t> PlanSearch::PeakOf(int space, const std::vector<int>& ch
   return lowered->cost.peak_bytes();
 }
 
-// Choices that do not fit need a greater excess; if they fit, or if the model has none, a smaller one
-// may be enough.
+// Choices that do not fit need a greater excess; if they fit, or if the model has none, a smaller
+// one may be enough.
 absl::StatusOr<std::vector<int>> PlanSearch::Correct(int space) {
   Problem& problem = spaces_[space].problem;
   std::vector<int> fitting;
@@ -139,8 +139,7 @@ absl::Status PlanSearch::FindSmallest() {
   // What was only sketched is lowered.
   for (size_t i = 0; i < spaces_.size(); ++i) {
     spaces_[i].problem.limit_bytes = 0;
-    const auto lowered =
-        LowerChoices(static_cast<int>(i), Solve(spaces_[i].problem).least_choices);
+    const auto lowered = LowerChoices(static_cast<int>(i), Solve(spaces_[i].problem).least_choices);
     if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
   }
   const int64_t requested = limit_;
@@ -211,9 +210,9 @@ absl::StatusOr<const Candidate*> PlanSearch::Finish(int most) {
   if (best() == nullptr) RETURN_IF_ERROR(FindSmallest());
   RETURN_IF_ERROR(Improve(most));
   if (best() != nullptr) return best();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no Plan of the search fits into ", limit_,
-                   " bytes; the smallest limit that was found is ", Smallest()->cost.peak_bytes()));
+  return absl::ResourceExhaustedError(absl::StrCat("no Plan of the search fits into ", limit_,
+                                                   " bytes; the smallest limit that was found is ",
+                                                   Smallest()->cost.peak_bytes()));
 }
 
 const Candidate* PlanSearch::FastestWithin(int64_t limit, int space) const {
@@ -297,8 +296,8 @@ Explanation PlanSearch::Explain(const Candidate& candidate) const {
   std::vector<std::string> parts;
   for (const auto& [choice, count] : counts) parts.push_back(absl::StrCat(count, " ", choice));
   if (!space.name.empty()) parts.push_back(space.name);
-  explanation.add_notes(absl::StrCat("of ", explanation.decisions_size(), " decisions: ",
-                                     absl::StrJoin(parts, "; "), "; ", size(),
+  explanation.add_notes(absl::StrCat("of ", explanation.decisions_size(),
+                                     " decisions: ", absl::StrJoin(parts, "; "), "; ", size(),
                                      " Plans were lowered"));
   return explanation;
 }

@@ -125,7 +125,8 @@ class PlanSearch {
   TesseraContext* const context_;
   int64_t limit_;
   std::vector<Space> spaces_;
-  std::vector<int64_t> beyond_sketch_;  // by space: how many bytes a Plan needs more than its sketch
+  std::vector<int64_t>
+      beyond_sketch_;  // by space: how many bytes a Plan needs more than its sketch
   std::deque<Candidate> candidates_;
   absl::flat_hash_map<std::string, Candidate*> by_plan_;
 };
