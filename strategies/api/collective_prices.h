@@ -1,11 +1,15 @@
-// Prices of collectives among all ranks, asked for in one call.
+// Prices of collectives among all ranks, asked for in one call; and the times of groups of
+// parameters.
 #ifndef TESSERA_STRATEGIES_API_COLLECTIVE_PRICES_H_
 #define TESSERA_STRATEGIES_API_COLLECTIVE_PRICES_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "strategies/api/kit.h"
 
 namespace tessera::strategy {
@@ -30,6 +34,24 @@ class CollectivePrices {
   PriceCollectives request_;
   Prices prices_;
 };
+
+// How parameters are stored: whole on each rank, or in parts that are gathered, in so many arrays.
+struct StoredGroup {
+  bool replicated = false;
+  std::vector<int64_t> elements;  // of each array that is gathered, and whose gradients are reduced
+};
+
+// Seconds of the link.
+struct GroupTimes {
+  double gather = 0;     // of all arrays, once; 0: replicated
+  double reduction = 0;  // of all gradients, once
+};
+
+// Returns the times of each group, in the dtypes of the run. The gradients of replicated groups are
+// reduced together, in buckets: each takes its share of that. Errors are those of the host.
+absl::StatusOr<std::vector<GroupTimes>> PriceGroups(const Request& request, const std::string& axis,
+                                                    absl::Span<const StoredGroup> groups,
+                                                    const Host& host);
 
 }  // namespace tessera::strategy
 

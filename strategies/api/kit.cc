@@ -111,6 +111,16 @@ const std::string& Request::Text(const std::string& option) const {
   return *kNone;
 }
 
+std::vector<int64_t> Request::MicroBatchCounts(int64_t batch) const {
+  if (!MayDecide(PlanRequest::MICRO_BATCHES)) return {std::max<int64_t>(1, micro_batches())};
+  const int64_t rows = batch / std::max(1, ranks());
+  std::vector<int64_t> counts = {1};
+  for (int64_t count = 2; count <= rows; ++count) {
+    if (batch % count == 0 && rows % count == 0) counts.push_back(count);
+  }
+  return counts;
+}
+
 bool Request::MayDecide(PlanRequest::Setting setting) const {
   return std::find(message_.open().begin(), message_.open().end(), setting) !=
          message_.open().end();

@@ -48,6 +48,9 @@ class Request {
   int64_t batch() const { return message_.batch(); }
   // Returns whether the user leaves a setting open, so that the Plan may decide it. Since 2.1.
   bool MayDecide(PlanRequest::Setting setting) const;
+  // Returns the numbers of micro-batches that a Plan for so many rows may have, in ascending order;
+  // only that of the run, if it is not open.
+  std::vector<int64_t> MicroBatchCounts(int64_t batch) const;
   const Cluster& cluster() const { return message_.cluster(); }
   const PlanRequest& message() const { return message_; }
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "strategies/api/search/plan_search.h"
-#include "strategies/osdp/units.h"
+#include "strategies/osdp/modes.h"
 
 namespace tessera::strategy::osdp {
 

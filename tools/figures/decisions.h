@@ -29,7 +29,7 @@ struct ShownDecision {
   std::string subject;  // "blocks.{0-11}"
   int64_t subjects = 1;
   std::string choice;
-  std::vector<ShownAlternative> alternatives;
+  std::vector<ShownAlternative> alternatives = {};
 };
 
 // Returns the decisions, in their order. Neighbours whose paths differ in one number are one, if

@@ -18,9 +18,10 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
-constexpr double kGap = 1e-3;     // of the model's search
-constexpr int kProposals = 8;     // for one space, at most
-constexpr int64_t kUnused = 100;  // proposals end when less than one part in so many is unused
+constexpr double kGap = 1e-3;       // of the model's search
+constexpr int kProposals = 8;       // for one space, at most
+constexpr double kLowerings = 3e8;  // to improve a Plan of a model of one operator
+constexpr int64_t kUnused = 100;    // proposals end when less than one part in so many is unused
 
 double Seconds(int64_t ps, int64_t repetitions) {
   return 1e-12 * static_cast<double>(ps) * static_cast<double>(repetitions);
@@ -205,9 +206,22 @@ absl::Status PlanSearch::Improve(int most) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const Candidate*> PlanSearch::Finish(int most) {
+absl::StatusOr<int> PlanSearch::MostImprovements() const {
+  ASSIGN_OR_RETURN(const RunGraphs graphs, host_.Graphs(context_));
+  double operators = 1;
+  for (const GraphProto& graph : graphs.graphs()) {
+    operators = std::max<double>(operators, graph.ops_size());
+  }
+  if (best() != nullptr && best()->space >= 0) {
+    operators *= static_cast<double>(spaces_[best()->space].repetitions);
+  }
+  return static_cast<int>(std::clamp(kLowerings / operators / operators, 3., 200.));
+}
+
+absl::StatusOr<const Candidate*> PlanSearch::Finish() {
   if (Smallest() == nullptr) return absl::InvalidArgumentError("no Plan of the search can be run");
   if (best() == nullptr) RETURN_IF_ERROR(FindSmallest());
+  ASSIGN_OR_RETURN(const int most, MostImprovements());
   RETURN_IF_ERROR(Improve(most));
   if (best() != nullptr) return best();
   return absl::ResourceExhaustedError(absl::StrCat("no Plan of the search fits into ", limit_,
@@ -262,7 +276,10 @@ Explanation PlanSearch::Explain(const Candidate& candidate) const {
   Explanation explanation;
   explanation.set_bound_seconds(Bound());
   explanation.set_least_limit_bytes(Smallest()->cost.peak_bytes());
-  if (candidate.space < 0) return explanation;
+  if (candidate.space < 0) {
+    explanation.add_notes("the only Plan of the search that can be run");
+    return explanation;
+  }
   const Space& space = spaces_[candidate.space];
   const Outcome now = Evaluate(space.problem, candidate.choices);
   std::map<std::string, int> counts;
@@ -299,6 +316,12 @@ Explanation PlanSearch::Explain(const Candidate& candidate) const {
   explanation.add_notes(absl::StrCat("of ", explanation.decisions_size(),
                                      " decisions: ", absl::StrJoin(parts, "; "), "; ", size(),
                                      " Plans were lowered"));
+  const double computation = std::max(candidate.cost.computation_seconds(), 1e-30);
+  explanation.add_notes(absl::StrFormat(
+      "decided by prices of which %.0f%% of computation was measured, %.0f%% interpolated, and the "
+      "rest is by the rates of the cluster",
+      100 * candidate.cost.measured_seconds() / computation,
+      100 * candidate.cost.interpolated_seconds() / computation));
   return explanation;
 }
 

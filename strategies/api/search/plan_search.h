@@ -9,7 +9,7 @@
 //     space.problem.units.push_back({replicated, sharded});
 //   }
 //   RETURN_IF_ERROR(plans.Search(std::move(space)).status());
-//   ASSIGN_OR_RETURN(const search::Candidate* const best, plans.Finish(/*most=*/100));
+//   ASSIGN_OR_RETURN(const search::Candidate* const best, plans.Finish());
 //   host.Explain(plans.Explain(*best));
 //   return best->plan;
 //
@@ -81,11 +81,11 @@ class PlanSearch {
   // Returns the seconds of the fastest one that fits; infinite if none does.
   absl::StatusOr<double> Search(Space space);
 
-  // Lowers at most `most` Plans that differ in one choice from the fastest one, or else in two, as
-  // long as that is faster. Returns the fastest; if no Plan fits, ResourceExhausted with the
-  // smallest limit that one fits: a search within this limit finds one, and within a byte less
-  // none.
-  absl::StatusOr<const Candidate*> Finish(int most);
+  // Lowers Plans that differ in one choice from the fastest one, or else in two, as long as that is
+  // faster: few of a large model, which take longer and have a closer model. Returns the fastest;
+  // if no Plan fits, ResourceExhausted with the smallest limit that one fits: a search within this
+  // limit finds one, and within a byte less none.
+  absl::StatusOr<const Candidate*> Finish();
 
   // Returns the fastest candidate that fits; null if there is none.
   const Candidate* best() const { return FastestWithin(limit_); }
@@ -94,7 +94,8 @@ class PlanSearch {
   // Returns at least how long a step of any Plan of the searched spaces takes that fits, in
   // seconds; 0 if it is not known.
   double Bound() const;
-  // Returns what each unit's other choices would cost. Counts of equal choices are its first note.
+  // Returns what each unit's other choices would cost. Counts of equal choices are its first note,
+  // and where its prices come from is the second.
   Explanation Explain(const Candidate& candidate) const;
 
  private:
@@ -116,6 +117,8 @@ class PlanSearch {
   absl::StatusOr<int64_t> PeakOf(int space, const std::vector<int>& choices);
   absl::Status FindSmallest();
   absl::Status Improve(int most);
+  // Returns how many Plans Improve may lower.
+  absl::StatusOr<int> MostImprovements() const;
   std::vector<Change> ChangesOf(const Candidate& candidate, bool of_two) const;
   const Candidate* FastestWithin(int64_t limit, int space = -1) const;
   const Candidate* Smallest() const;

@@ -1,0 +1,58 @@
+// How a unit of parameters may be stored, used and recomputed, and the Plans that do so.
+#ifndef TESSERA_STRATEGIES_OSDP_MODES_H_
+#define TESSERA_STRATEGIES_OSDP_MODES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strategies/api/kit.h"
+#include "strategies/api/units.h"
+
+namespace tessera::strategy::osdp {
+
+inline constexpr char kAxis[] = "data";  // of the mesh: all ranks
+
+enum class Storage {
+  kReplicated,
+  kSharded,  // gathered for each pass
+  kOnce,     // sharded, gathered for the forward pass and kept for the backward pass
+  kPieces,   // sharded, each piece gathered by itself, for each pass
+  kSlices,   // sharded, and the largest parameter of each piece also in kSlices slices
+};
+inline constexpr Storage kStorages[] = {Storage::kReplicated, Storage::kSharded, Storage::kOnce,
+                                        Storage::kPieces, Storage::kSlices};
+inline constexpr int64_t kSlices = 4;
+
+struct Mode {
+  Storage storage = Storage::kReplicated;
+  bool recompute = false;
+
+  friend bool operator==(const Mode&, const Mode&) = default;
+};
+
+std::string NameOf(const Mode& mode);  // "sharded, recomputed"
+
+// Returns whether a unit can be in a mode that is not the same as a simpler one.
+bool CanBe(const Unit& unit, Storage storage);
+
+// The decisions that are not a unit's.
+struct Settings {
+  int64_t micro_batches = 1;
+  bool sets_micro_batches = false;  // the Plan decides them
+  int64_t batch = 0;                // rows, if the Plan decides them; 0: it does not
+  bool slices = false;              // units may be in Storage::kSlices
+  bool prefetches = true;           // a unit is gathered while the one before it is used
+};
+
+// Returns the Plan in which each unit is in its mode.
+Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::vector<Mode>& modes,
+            PlanPart::Logits logits, const Settings& settings);
+
+// Returns the elements of each gather of a unit's parameters, and of each reduction of its
+// gradients.
+std::vector<int64_t> Gathers(const Unit& unit, Storage storage);
+
+}  // namespace tessera::strategy::osdp
+
+#endif  // TESSERA_STRATEGIES_OSDP_MODES_H_
