@@ -1,5 +1,5 @@
 #!/bin/bash
-# The rules for the sources of strategies: core and models name none; ddp, fsdp and the strategy of
+# The rules for the sources of strategies: core and models name none; ddp, fsdp and the strategies of
 # docs/writing-a-strategy.md are small; a plugin exports one symbol.
 set -euo pipefail
 # The sources themselves, to which runfiles are links.
@@ -33,10 +33,14 @@ for limit in ddp:80 fsdp:240; do
   test "$count" -gt 20 || fail "strategies/$strategy has no sources"
   test "$count" -le "${limit#*:}" || fail "$strategy has $count lines, and may have ${limit#*:}"
 done
-count=$(awk '/^```just_enough.cc/ {on = 1; next} /^```/ {on = 0} on' "$root/docs/writing-a-strategy.md" | wc -l)
-echo "just_enough: $count lines"
-test "$count" -gt 20 || fail "docs/writing-a-strategy.md has no strategy"
-test "$count" -le 50 || fail "just_enough has $count lines, and may have 50"
+document=$root/docs/writing-a-strategy.md
+for limit in just_enough:50 each_block:110; do
+  strategy=${limit%:*}
+  count=$(awk -v title="$strategy.cc" '$0 == "```" title {on = 1; next} /^```/ {on = 0} on' "$document" | wc -l)
+  echo "$strategy: $count lines"
+  test "$count" -gt 20 || fail "docs/writing-a-strategy.md has no $strategy.cc"
+  test "$count" -le "${limit#*:}" || fail "$strategy has $count lines, and may have ${limit#*:}"
+done
 
 for plugin in strategies/*/*.so; do
   symbols=$(nm -D --defined-only "$plugin" | awk '{print $3}')
