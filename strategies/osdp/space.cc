@@ -182,15 +182,12 @@ class Maker {
       choices.logits.push_back(PlanPart::KEPT);
       space.problem.units.back().push_back(BehindBlocks(corners_.all().back()));
     }
-    const std::vector<search::KnownStep> steps = StepsOf(choices);
-    search::SetSurges(steps, space.problem);
+    space.known = StepsOf(choices);
+    search::SetSurges(space.known, space.problem);
     for (size_t i = 0; i < units_.size(); ++i) {
       AddRecomputed(space.problem.units[i], choices.modes[i]);
     }
-    space.least = search::LeastOf(space.problem, steps);
-    space.lean = absl::c_min_element(steps, [](const auto& a, const auto& b) {
-                   return a.peak_bytes < b.peak_bytes;
-                 })->choices;
+    space.least = search::LeastOf(space.problem, space.known);
   }
 
  private:

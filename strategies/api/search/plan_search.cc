@@ -71,6 +71,11 @@ absl::StatusOr<double> PlanSearch::Search(Space space) {
   const int index = static_cast<int>(spaces_.size());
   spaces_.push_back(std::move(space));
   beyond_sketch_.push_back(0);
+  // They are candidates of this space.
+  for (const KnownStep& step : spaces_[index].known) {
+    if (spaces_[index].sketch != nullptr) break;
+    RETURN_IF_ERROR(LowerChoices(index, step.choices).status());
+  }
   RETURN_IF_ERROR(Propose(index));
   Report();
   const Candidate* const fastest = FastestWithin(limit_, index);
@@ -102,8 +107,11 @@ absl::StatusOr<std::vector<int>> PlanSearch::Correct(int space) {
     absl::StatusOr<int64_t> peak = PeakOf(space, choices);
     if (absl::IsInvalidArgument(peak.status())) break;
     RETURN_IF_ERROR(peak.status());
-    if (!solution.found() && *peak > limit_ && !spaces_[space].lean.empty()) {
-      choices = spaces_[space].lean;
+    const std::vector<KnownStep>& known = spaces_[space].known;
+    if (!solution.found() && *peak > limit_ && !known.empty()) {
+      choices = std::min_element(known.begin(), known.end(), [](const auto& a, const auto& b) {
+                  return a.peak_bytes < b.peak_bytes;
+                })->choices;
       ASSIGN_OR_RETURN(peak, PeakOf(space, choices));
     }
     const bool fits = *peak <= limit_;

@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "strategies/api/kit.h"
+#include "strategies/api/search/known_steps.h"
 #include "strategies/api/search/search.h"
 
 namespace tessera::strategy::search {
@@ -49,8 +50,9 @@ struct Space {
   // Empty: no bound is known.
   Problem least;
   std::function<Plan(absl::Span<const int> choices)> plan;
-  // Choices that need little memory, for when the model proposes none that fit; may be empty.
-  std::vector<int> lean;
+  // Choices whose Plans were lowered, as those that the model was made of; may be empty. If the
+  // model proposes none that fit, the leanest of them may.
+  std::vector<KnownStep> known;
   // Where lowering takes long: the costs of the same choices in a smaller run that needs about as
   // much memory, as one with fewer micro-batches. Plans are lowered when one of these fits. May be
   // null.
