@@ -285,7 +285,7 @@ Explanation PlanSearch::Explain(const Candidate& candidate) const {
   explanation.set_bound_seconds(Bound());
   explanation.set_least_limit_bytes(Smallest()->cost.peak_bytes());
   if (candidate.space < 0) {
-    explanation.add_notes("the only Plan of the search that can be run");
+    explanation.add_notes("nothing was left to decide");
     return explanation;
   }
   const Space& space = spaces_[candidate.space];
