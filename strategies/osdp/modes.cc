@@ -31,8 +31,9 @@ void AddSlicedPiece(const Piece& piece, PlanBuilder& plan) {
 }  // namespace
 
 std::string NameOf(const Mode& mode) {
-  constexpr const char* kNames[] = {"replicated", "sharded", "sharded, gathered once",
-                                    "sharded by operator", "sharded by slice"};
+  constexpr const char* kNames[] = {
+      "replicated",          "sharded",          "sharded, gathered once",
+      "sharded by operator", "sharded by slice", "optimizer state sharded"};
   return absl::StrCat(kNames[static_cast<int>(mode.storage)], mode.recompute ? ", recomputed" : "");
 }
 
@@ -54,6 +55,9 @@ Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::v
     (storage == Storage::kReplicated ? buckets : gathers) = true;
     if (storage == Storage::kSharded) AddGroup(units[i].parameters, GroupChoice::EACH_PHASE, plan);
     if (storage == Storage::kOnce) AddGroup(units[i].parameters, GroupChoice::ONCE, plan);
+    if (storage == Storage::kUpdated) {
+      AddGroup(units[i].parameters, GroupChoice::AFTER_UPDATE, plan);
+    }
     for (const Piece& piece : units[i].pieces) {
       if (storage == Storage::kPieces) AddGroup(piece.parameters, GroupChoice::EACH_PHASE, plan);
       if (storage == Storage::kSlices) AddSlicedPiece(piece, plan);

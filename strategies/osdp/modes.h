@@ -19,9 +19,10 @@ enum class Storage {
   kOnce,     // sharded, gathered for the forward pass and kept for the backward pass
   kPieces,   // sharded, each piece gathered by itself, for each pass
   kSlices,   // sharded, and the largest parameter of each piece also in kSlices slices
+  kUpdated,  // replicated; optimizer state is sharded, and what it updates is gathered
 };
 inline constexpr Storage kStorages[] = {Storage::kReplicated, Storage::kSharded, Storage::kOnce,
-                                        Storage::kPieces, Storage::kSlices};
+                                        Storage::kPieces,     Storage::kSlices,  Storage::kUpdated};
 inline constexpr int64_t kSlices = 4;
 
 struct Mode {

@@ -23,76 +23,54 @@
 namespace tessera::strategy {
 namespace {
 
-using search::Candidate;
-
 constexpr double kWorthwhile = 0.01;  // a saved Plan holds if no other is faster by more than this
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-// A search for the fastest Plan at one batch.
-class Planner {
- public:
-  // `batch` rows in the context; the Plan states them if the user leaves them open.
-  Planner(const Request& request, int64_t batch, TesseraContext* context, const ModelInfo& model,
-          Host& host)
-      : run_{request, batch, context, model, units_, host},
-        units_(UnitsOf(model, osdp::kSlices)),
-        plans_(request.memory_limit_bytes(), host, context) {}
-
-  absl::StatusOr<const Candidate*> Find();
-  Explanation Explain(const Candidate& best) const { return plans_.Explain(best); }
-
- private:
-  // Searches with several numbers of micro-batches.
-  absl::Status SearchCounts(osdp::Settings settings);
-
-  const osdp::Run run_;
-  const std::vector<Unit> units_;
-  search::PlanSearch plans_;
-};
-
-// More micro-batches need less memory and take more time, if the same is sharded and recomputed.
-absl::Status Planner::SearchCounts(osdp::Settings settings) {
-  settings.sets_micro_batches = run_.request.MayDecide(PlanRequest::MICRO_BATCHES);
-  return search::SearchAscending(
-      run_.request.MicroBatchCounts(run_.batch), [&](int64_t count) -> absl::StatusOr<double> {
-        if (plans_.size() > 0 && run_.host.cancelled()) return kInfinite;
-        settings.micro_batches = count;
-        absl::StatusOr<search::Space> space = osdp::MakeSpace(run_, settings, plans_);
-        // Other settings may be possible, if the first ones are.
-        const bool first = plans_.size() == 0;
-        if (absl::IsInvalidArgument(space.status()) && !first) return kInfinite;
-        RETURN_IF_ERROR(space.status());
-        return plans_.Search(*std::move(space));
-      });
-}
-
-absl::StatusOr<const Candidate*> Planner::Find() {
-  // Slices only save memory, so they are tried if nothing else fits; and then without gathers
-  // ahead.
-  const int64_t batch = run_.request.MayDecide(PlanRequest::BATCH) ? run_.batch : 0;
-  for (const auto& [slices, prefetches] : {std::pair(false, true), {true, true}, {true, false}}) {
-    if (plans_.best() != nullptr || run_.host.cancelled()) break;
-    RETURN_IF_ERROR(SearchCounts({.batch = batch, .slices = slices, .prefetches = prefetches}));
-  }
-  return plans_.Finish();
-}
 
 // The fastest Plan of a batch.
 struct Decided {
   Plan plan;
+  StepCost cost;
   Explanation explanation;
   int64_t batch = 0;
-  double step_seconds = 0;
 
-  double RowsPerSecond() const { return static_cast<double>(batch) / step_seconds; }
+  double RowsPerSecond() const { return static_cast<double>(batch) / cost.step_seconds(); }
 };
 
+// Searches with several numbers of micro-batches. More of them need less memory and take more time,
+// if the same is sharded and recomputed.
+absl::Status SearchCounts(const osdp::Run& run, osdp::Settings settings,
+                          search::PlanSearch& plans) {
+  settings.sets_micro_batches = run.request.MayDecide(PlanRequest::MICRO_BATCHES);
+  return search::SearchAscending(
+      run.request.MicroBatchCounts(run.batch), [&](int64_t count) -> absl::StatusOr<double> {
+        if (plans.size() > 0 && run.host.cancelled()) return kInfinite;
+        settings.micro_batches = count;
+        absl::StatusOr<search::Space> space = osdp::MakeSpace(run, settings, plans);
+        // Other settings may be possible, if the first ones are.
+        if (absl::IsInvalidArgument(space.status()) && plans.size() > 0) return kInfinite;
+        RETURN_IF_ERROR(space.status());
+        return plans.Search(*std::move(space));
+      });
+}
+
+// Finds the fastest Plan for a batch of so many rows, which the context has. The Plan states them
+// if the user leaves them open.
 absl::StatusOr<Decided> Decide(const Request& request, int64_t batch, TesseraContext* context,
                                Host& host) {
   ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits(context));
-  Planner planner(request, batch, context, model, host);
-  ASSIGN_OR_RETURN(const Candidate* const best, planner.Find());
-  return Decided{best->plan, planner.Explain(*best), batch, best->cost.step_seconds()};
+  const std::vector<Unit> units = UnitsOf(model, osdp::kSlices);
+  const osdp::Run run = {request, batch, context, model, units, host};
+  search::PlanSearch plans(request.memory_limit_bytes(), host, context);
+  const int64_t stated = request.MayDecide(PlanRequest::BATCH) ? batch : 0;
+  // Slices only save memory, so they are tried if nothing else fits; and then without gathers
+  // ahead.
+  for (const auto& [slices, prefetches] : {std::pair(false, true), {true, true}, {true, false}}) {
+    if (plans.best() != nullptr || host.cancelled()) break;
+    RETURN_IF_ERROR(
+        SearchCounts(run, {.batch = stated, .slices = slices, .prefetches = prefetches}, plans));
+  }
+  ASSIGN_OR_RETURN(const search::Candidate* const best, plans.Finish());
+  return Decided{best->plan, best->cost, plans.Explain(*best), batch};
 }
 
 // Decides the batch with which the most rows per second are trained.
@@ -132,15 +110,13 @@ class Osdp : public Strategy {
 
   absl::StatusOr<std::string> Check(const Request& request, const Plan& plan, Host& host) override {
     ASSIGN_OR_RETURN(const StepCost saved, host.Lower(plan));
-    ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits());
-    Planner planner(request, request.batch(), nullptr, model, host);
-    ASSIGN_OR_RETURN(const Candidate* const best, planner.Find());
-    const double seconds = best->cost.step_seconds();
+    ASSIGN_OR_RETURN(const Decided best, Decide(request, request.batch(), nullptr, host));
+    const double seconds = best.cost.step_seconds();
     if (saved.step_seconds() <= seconds * (1 + kWorthwhile)) return "";
     return absl::StrFormat(
         "another Plan is faster by %.1f%%: %.4g s instead of %.4g s, in %d bytes",
         100 * (saved.step_seconds() / seconds - 1), seconds, saved.step_seconds(),
-        best->cost.peak_bytes());
+        best.cost.peak_bytes());
   }
 };
 

@@ -51,8 +51,12 @@ class Corners {
   // Plans cannot be run are left out.
   absl::Status LowerAll() {
     RETURN_IF_ERROR(TakeTwoMicroBatches());
-    // The first one: others are compared with it.
+    // The first one: others are compared with it. Logits are decided, if there are any.
     RETURN_IF_ERROR(Lower({Storage::kSharded, false}));
+    if (corners_.empty()) {
+      logits_ = PlanPart::LOGITS_UNSET;
+      RETURN_IF_ERROR(Lower({Storage::kSharded, false}));
+    }
     for (const Storage storage : kStorages) {
       if (storage == Storage::kSlices && !settings_.slices) continue;
       if (absl::c_none_of(run_.units, [&](const Unit& unit) { return CanBe(unit, storage); })) {
@@ -60,7 +64,8 @@ class Corners {
       }
       if (storage != Storage::kSharded) RETURN_IF_ERROR(Lower({storage, false}));
       // Elsewhere recomputation saves and costs the same as in units that are sharded.
-      const bool stays = storage == Storage::kReplicated || storage == Storage::kOnce;
+      const bool stays = storage != Storage::kPieces && storage != Storage::kSlices &&
+                         storage != Storage::kSharded;
       if (stays || !run_.request.MayDecide(PlanRequest::RECOMPUTE)) continue;
       RETURN_IF_ERROR(Lower({storage, true}));
     }
@@ -76,6 +81,7 @@ class Corners {
   }
   std::vector<Corner>& all() { return corners_; }
   const std::vector<Corner>& all() const { return corners_; }
+  PlanPart::Logits logits() const { return logits_; }
   // The settings and the context in which they are lowered; null: that of the run.
   const Settings& settings() const { return settings_; }
   const std::shared_ptr<TesseraContext>& context() const { return of_two_; }
@@ -98,7 +104,7 @@ class Corners {
   }
 
   absl::Status Lower(Mode mode, bool kept_logits = false) {
-    const auto logits = kept_logits ? PlanPart::KEPT : PlanPart::LOGITS_UNSET;
+    const auto logits = kept_logits ? PlanPart::KEPT : logits_;
     const auto lowered =
         plans_.Lower(PlanOf(run_.model, run_.units, ModesOf(run_.units, mode), logits, settings_),
                      of_two_.get());
@@ -123,6 +129,7 @@ class Corners {
   Settings settings_;
   search::PlanSearch& plans_;
   std::shared_ptr<TesseraContext> of_two_;
+  PlanPart::Logits logits_ = PlanPart::RECOMPUTED;  // unless they are kept
   std::vector<Corner> corners_;
 };
 
@@ -177,10 +184,9 @@ class Maker {
       }
     }
     // The work behind the blocks, with each decision about logits.
-    const bool decides = corners_.all().back().kept_logits;
-    choices.logits = {decides ? PlanPart::RECOMPUTED : PlanPart::LOGITS_UNSET};
+    choices.logits = {corners_.logits()};
     space.problem.units.back() = {BehindBlocks(corners_.all().front())};
-    if (decides) {
+    if (corners_.all().back().kept_logits) {
       choices.logits.push_back(PlanPart::KEPT);
       space.problem.units.back().push_back(BehindBlocks(corners_.all().back()));
     }
@@ -213,13 +219,15 @@ class Maker {
         corners_.Find({recompute ? Storage::kSharded : Storage::kReplicated, recompute});
     const int64_t kept =
         std::max<int64_t>(0, (plain == nullptr ? corner : *plain).work[i].kept_bytes);
-    const bool replicated = storage == Storage::kReplicated;
+    const bool replicated = storage == Storage::kReplicated, updated = storage == Storage::kUpdated;
+    const bool whole = replicated || updated;
     // Parameters outside of blocks are used by the first and the last operators, and stay.
     const bool once =
-        storage == Storage::kOnce || (unit.block < 0 && !replicated && storage != Storage::kSlices);
+        storage == Storage::kOnce || (unit.block < 0 && !whole && storage != Storage::kSlices);
     const auto share = [&](int64_t bytes) {
       return replicated ? bytes : (bytes + ranks_ - 1) / ranks_;
     };
+    const int64_t gather = Picoseconds(times.gather), once_a_step = gather / micro_batches_;
     // A unit of several gathers also waits for them between its operators, even if the link has
     // time for all.
     const bool waits = Gathers(unit, storage).size() > 1;
@@ -229,17 +237,19 @@ class Maker {
                          (waits ? std::max(0.0, pass.span_seconds - std::max(seconds, link)) : 0));
     };
     Alternative alternative = {
-        .forward_gather_ps = Picoseconds(times.gather) / (once ? micro_batches_ : 1),
+        .forward_gather_ps = updated ? 0 : (once ? once_a_step : gather),
         .forward_ps = with_waits(work.forward, times.gather),
-        .backward_gather_ps = once ? 0 : Picoseconds(times.gather),
+        .backward_gather_ps = once || updated ? 0 : gather,
         .backward_ps = with_waits(work.backward, times.gather + times.reduction),
         // Full gradients are reduced once, after the last micro-batch.
-        .reduction_ps = Picoseconds(times.reduction) / (replicated ? micro_batches_ : 1),
+        .reduction_ps = Picoseconds(times.reduction) / (replicated ? micro_batches_ : 1) +
+                        (updated ? once_a_step : 0),
         .held_bytes = share(unit.state_bytes) + kept,
         .growth_bytes = -kept};
+    if (updated) alternative.held_bytes += unit.bytes - share(unit.bytes);
     // Parameters in the dtype in which they are used, from the first forward to the last backward
     // pass.
-    if (once || (replicated && casts_)) {
+    if (once || (whole && casts_)) {
       const int64_t used = casts_ ? unit.bytes / 2 : unit.bytes;
       alternative.held_bytes += used;
       if (unit.block >= 0 && micro_batches_ == 1) alternative.growth_bytes -= used;
