@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/cost/cluster.h"
 #include "core/cost/prices/measured_prices.h"
+#include "core/graph/graph.h"
+#include "core/kernels/interface/backend.h"
 #include "core/model/model.h"
 #include "core/proto/estimate.pb.h"
 #include "core/proto/plan.pb.h"

@@ -4,13 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "models/mlp/mlp.h"
@@ -139,10 +138,10 @@ Instance Draw(uint64_t seed) {
   instance.share = 0.1 + 0.01 * up_to(90);
   if (up_to(1) == 1) question.open.push_back(PlanRequest::MICRO_BATCHES);
   if (up_to(1) == 1) question.open.push_back(PlanRequest::RECOMPUTE);
-  instance.text = absl::StrCat(
-      "seed ", seed, ": ", sizes.layers(), " blocks, vocabulary ", sizes.vocabulary(),
-      sizes.untied_head() ? ", untied" : "", ", ", setup.ranks, " ranks, batch ",
-      setup.config.batch(), ", ", link.bytes_per_second(), " bytes/s, open:");
+  instance.text =
+      absl::StrCat("seed ", seed, ": ", sizes.layers(), " blocks, vocabulary ", sizes.vocabulary(),
+                   sizes.untied_head() ? ", untied" : "", ", ", setup.ranks, " ranks, batch ",
+                   setup.config.batch(), ", ", link.bytes_per_second(), " bytes/s, open:");
   for (const auto setting : question.open) {
     absl::StrAppend(&instance.text, " ", PlanRequest::Setting_Name(setting));
   }

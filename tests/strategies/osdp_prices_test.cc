@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "core/compile/compile.h"
 #include "core/cost/cluster_prices.h"
-#include "core/train/programs.h"
+#include "core/program/program.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/strategies/osdp_fixture.h"
@@ -26,8 +25,7 @@ using strategy::PlanRequest;
 // say, for the requests of a Plan's Programs; other sizes are interpolated.
 std::shared_ptr<const MeasuredPrices> TenTimes(const std::string& op, const PlannedRun& run,
                                                const Plan& plan) {
-  const auto compiled =
-      CompileRun(run.graphs(), plan, run.catalogue(), run.setup().ranks);
+  const auto compiled = CompileRun(run.graphs(), plan, run.catalogue(), run.setup().ranks);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   auto prices = std::make_shared<MeasuredPrices>();
   for (const Program& program : compiled->programs) {
@@ -35,8 +33,7 @@ std::shared_ptr<const MeasuredPrices> TenTimes(const std::string& op, const Plan
       if (instruction.kind != InstructionKind::kKernel || instruction.kernel == kNone) continue;
       const PlannedKernel& kernel = program.KernelOf(instruction);
       if (kernel.request.op != op) continue;
-      const double seconds =
-          ComputationSeconds(instruction.cost, DType::kF32, run.setup().cluster);
+      const double seconds = ComputationSeconds(instruction.cost, DType::kF32, run.setup().cluster);
       prices->kernels.Add(kernel, /*ranks=*/1, instruction.cost, DType::kF32, 10 * seconds);
     }
   }
@@ -44,8 +41,8 @@ std::shared_ptr<const MeasuredPrices> TenTimes(const std::string& op, const Plan
   return prices;
 }
 
-// Compares what is planned at the cluster's rates with what is planned if products take ten times as
-// long, which makes recomputation dear. Returns at how many of the limits less is recomputed.
+// Compares what is planned at the cluster's rates with what is planned if products take ten times
+// as long, which makes recomputation dear. Returns at how many of the limits less is recomputed.
 int ExpectRecomputedLess(const PlanningSetup& setup, const std::vector<int>& limits) {
   const PlannedRun described(setup);
   const std::vector<PlannedStep> baselines = described.Baselines();
@@ -53,8 +50,8 @@ int ExpectRecomputedLess(const PlanningSetup& setup, const std::vector<int>& lim
   dearer.prices = TenTimes("matmul", described, baselines[0].plan);
   const PlannedRun dear(dearer);
   const std::vector<PlanRequest::Setting> open = {PlanRequest::RECOMPUTE};
-  const std::vector<int64_t> all = LimitsBetween(
-      SmallestLimit(described, open), baselines[0].cost.peak_bytes(), /*count=*/5);
+  const std::vector<int64_t> all =
+      LimitsBetween(SmallestLimit(described, open), baselines[0].cost.peak_bytes(), /*count=*/5);
   int fewer = 0;
   for (const int i : limits) {
     SCOPED_TRACE(absl::StrCat("at ", all[i], " bytes"));
@@ -64,8 +61,7 @@ int ExpectRecomputedLess(const PlanningSetup& setup, const std::vector<int>& lim
     if (!at_rates.ok() || !at_dear.ok()) continue;
     // Each Plan is the faster one at its own prices.
     EXPECT_LE(at_dear->cost.step_seconds(), 1.001 * dear.Lower(at_rates->plan).step_seconds());
-    EXPECT_LE(at_rates->cost.step_seconds(),
-              1.001 * described.Lower(at_dear->plan).step_seconds());
+    EXPECT_LE(at_rates->cost.step_seconds(), 1.001 * described.Lower(at_dear->plan).step_seconds());
     EXPECT_LE(RecomputedBlocks(at_dear->plan), RecomputedBlocks(at_rates->plan));
     fewer += RecomputedBlocks(at_dear->plan) < RecomputedBlocks(at_rates->plan) ? 1 : 0;
   }
@@ -117,8 +113,8 @@ Plan Relabelled(const Plan& plan, const std::vector<int>& to) {
     }
   }
   Plan relabelled;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(absl::StrReplaceAll(text, names),
-                                                            &relabelled));
+  EXPECT_TRUE(
+      google::protobuf::TextFormat::ParseFromString(absl::StrReplaceAll(text, names), &relabelled));
   return relabelled;
 }
 
@@ -143,8 +139,8 @@ TEST(OsdpPricesTest, EqualBlocksCostTheSame) {
       differ += relabelled.SerializeAsString() != chosen->plan.SerializeAsString() ? 1 : 0;
       const StepCost cost = run.Lower(relabelled);
       EXPECT_EQ(SentBytes(cost), SentBytes(chosen->cost));
-      EXPECT_NEAR(cost.step_seconds(), chosen->cost.step_seconds(),
-                  0.001 * cost.step_seconds()) << limit;
+      EXPECT_NEAR(cost.step_seconds(), chosen->cost.step_seconds(), 0.001 * cost.step_seconds())
+          << limit;
       EXPECT_NEAR(cost.peak_bytes(), chosen->cost.peak_bytes(), 0.001 * cost.peak_bytes()) << limit;
       // And the one that was chosen is the fastest of those that fit.
       if (cost.peak_bytes() <= limit) {
