@@ -81,6 +81,27 @@ INSTANTIATE_TEST_SUITE_P(Settings, OsdpLimitsTest,
                          testing::Values(Settings{}, Settings{PlanRequest::MICRO_BATCHES,
                                                               PlanRequest::RECOMPUTE}));
 
+// The fastest of the Plans that the search begins with was not improved, so that a larger limit, in
+// which it fits, was slower.
+TEST(OsdpFastNetworkTest, ALargerLimitIsNeverSlower) {
+  PlanningSetup setup = SetupOf(TinyGpt(3));
+  setup.config.set_batch(16);
+  Link& link = *setup.cluster.mutable_between_hosts();
+  link.set_bytes_per_second(100 * link.bytes_per_second());
+  link.set_latency_seconds(5e-6);
+  const PlannedRun run(setup);
+  const auto ddp = run.Ask({.strategy = "ddp"});
+  ASSERT_TRUE(ddp.ok()) << ddp.status();
+  const Settings open = {PlanRequest::RECOMPUTE};
+  double smaller = std::numeric_limits<double>::infinity();
+  for (const int64_t limit :
+       LimitsBetween(SmallestLimit(run, open), ddp->cost.peak_bytes(), /*count=*/8)) {
+    const double seconds = SecondsWithin(run, limit, open);
+    EXPECT_LE(seconds, 1.001 * smaller) << "at " << limit << " bytes";
+    smaller = std::min(smaller, seconds);
+  }
+}
+
 class OsdpRanksTest : public testing::TestWithParam<int> {};
 
 TEST_P(OsdpRanksTest, OfSizesThatTheyDoNotDivide) {
