@@ -23,7 +23,7 @@ using Settings = std::vector<PlanRequest::Setting>;
 
 // osdp cannot split the optimizer's state alone and keep the parameters, as fsdp's shard=optimizer
 // does: where that is best, osdp takes up to so much longer.
-constexpr double kOptimizerOnly = 0.25;
+constexpr double kOptimizerOnly = 0.03;
 
 // Asks for a Plan that must exist, and fails the test if there is none or if it does not fit.
 // Returns its seconds.
@@ -62,6 +62,7 @@ void ExpectNoSlowerThanBaselines(const PlannedRun& run) {
 
 class OsdpLimitsTest : public testing::TestWithParam<Settings> {};
 
+// The search of a tiny model is a heuristic: 1 % is allowed.
 TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
   PlanningSetup setup = SetupOf(TinyGpt(2));
   setup.config.set_batch(8);
@@ -72,7 +73,7 @@ TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
   for (const int64_t limit :
        LimitsBetween(SmallestLimit(run, GetParam()), ddp->cost.peak_bytes(), 15)) {
     const double seconds = SecondsWithin(run, limit, GetParam());
-    EXPECT_LE(seconds, 1.001 * smaller) << "at " << limit << " bytes";
+    EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);
   }
 }
@@ -97,7 +98,7 @@ TEST(OsdpFastNetworkTest, ALargerLimitIsNeverSlower) {
   for (const int64_t limit :
        LimitsBetween(SmallestLimit(run, open), ddp->cost.peak_bytes(), /*count=*/8)) {
     const double seconds = SecondsWithin(run, limit, open);
-    EXPECT_LE(seconds, 1.001 * smaller) << "at " << limit << " bytes";
+    EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);
   }
 }

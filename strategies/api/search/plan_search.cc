@@ -223,7 +223,7 @@ absl::StatusOr<int> PlanSearch::MostImprovements() const {
   if (best() != nullptr && best()->space >= 0) {
     operators *= static_cast<double>(spaces_[best()->space].repetitions);
   }
-  return static_cast<int>(std::clamp(kLowerings / operators / operators, 3., 200.));
+  return static_cast<int>(std::clamp(kLowerings / operators / operators, 3., 500.));
 }
 
 absl::StatusOr<const Candidate*> PlanSearch::Finish() {
