@@ -21,10 +21,6 @@ namespace {
 using strategy::PlanRequest;
 using Settings = std::vector<PlanRequest::Setting>;
 
-// osdp cannot split the optimizer's state alone and keep the parameters, as fsdp's shard=optimizer
-// does: where that is best, osdp takes up to so much longer.
-constexpr double kOptimizerOnly = 0.03;
-
 // Asks for a Plan that must exist, and fails the test if there is none or if it does not fit.
 // Returns its seconds.
 double SecondsWithin(const PlannedRun& run, int64_t limit, const Settings& open = {}) {
@@ -56,7 +52,7 @@ void ExpectNoSlowerThanBaselines(const PlannedRun& run) {
   for (const int64_t limit : limits) {
     const double seconds = SecondsWithin(run, limit);
     ExpectNoSlower(seconds, limit, baselines);
-    ExpectNoSlower(seconds, limit, {*optimizer}, kOptimizerOnly);
+    ExpectNoSlower(seconds, limit, {*optimizer});
   }
 }
 
