@@ -277,11 +277,14 @@ def calibrate_and_plan(programs, each, folder, report):
     Prices are not kept if other programs were busy: then it measures again, and calls report(text).
     If that does not help, the cases say how little was measured.
     """
-    for attempt in range(MOST_CALIBRATIONS):
-        report(f"{each['name']}: measuring prices" + (" again" if attempt > 0 else ""))
+    again = ""
+    for _ in range(MOST_CALIBRATIONS):
+        report(f"{each['name']}: measuring prices{again}")
         calibrate(programs, each, folder)
         known = predict_rivals(programs, each, folder)
-        if min(rival["measured_share"] for rival in known.values()) >= MEASURED_SHARE:
+        share = min(rival["measured_share"] for rival in known.values())
+        if share >= MEASURED_SHARE:
             break
+        again = f" again: {100 * share:.0f} % of the computation has any"
     report(f"{each['name']}: planning")
     return plan_setting(programs, each, folder)
