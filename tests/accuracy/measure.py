@@ -115,7 +115,8 @@ def command_of(programs, setting, network, plans, rounds, steps, folder):
     command += [f"--rounds={rounds}", f"--steps={rounds * steps}"]
     command.append(f"--json={folder}/comparison.json")
     if "rate" in network:
-        return [programs.emulate, "--hosts=2", f"--rate={network['rate']}", "--", *command]
+        hosts = [f"--hosts={setting['ranks']}", f"--rate={network['rate']}"]
+        return [programs.emulate, *hosts, "--", *command]
     command.append(f"--nproc={setting['ranks']}")
     return command + ([f"--backend={network['backend']}"] if "backend" in network else [])
 
