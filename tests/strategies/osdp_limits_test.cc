@@ -58,7 +58,7 @@ void ExpectNoSlowerThanBaselines(const PlannedRun& run) {
 
 class OsdpLimitsTest : public testing::TestWithParam<Settings> {};
 
-// The search of a tiny model is a heuristic: 1 % is allowed.
+// The search of a tiny model is a heuristic: 2 % are allowed.
 TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
   PlanningSetup setup = SetupOf(TinyGpt(2));
   setup.config.set_batch(8);
@@ -69,7 +69,7 @@ TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
   for (const int64_t limit :
        LimitsBetween(SmallestLimit(run, GetParam()), ddp->cost.peak_bytes(), 15)) {
     const double seconds = SecondsWithin(run, limit, GetParam());
-    EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit << " bytes";
+    EXPECT_LE(seconds, 1.02 * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);
   }
 }
@@ -94,7 +94,7 @@ TEST(OsdpFastNetworkTest, ALargerLimitIsNeverSlower) {
   for (const int64_t limit :
        LimitsBetween(SmallestLimit(run, open), ddp->cost.peak_bytes(), /*count=*/8)) {
     const double seconds = SecondsWithin(run, limit, open);
-    EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit << " bytes";
+    EXPECT_LE(seconds, 1.02 * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);
   }
 }
