@@ -1,9 +1,6 @@
 // Optimal sharded data parallel (arXiv 2209.13258): each block of a model is replicated or sharded,
 // in one of several ways, and recomputed or not, so that a step takes the least time within the
 // memory limit.
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -75,10 +72,12 @@ absl::StatusOr<Decided> Decide(const Request& request, int64_t batch, TesseraCon
 
 // Decides the batch with which the most rows per second are trained.
 absl::StatusOr<Decided> DecideWithBatch(const Request& request, Host& host) {
+  // A row of each rank in each micro-batch, if the user says how many there are.
+  const int64_t first = request.ranks() * request.MicroBatchCounts(request.ranks()).front();
   Decided best;
   int tried = 0;
   const auto rate = [&](int64_t batch) -> absl::StatusOr<double> {
-    if (batch % request.ranks() != 0 || host.cancelled()) return 0;
+    if (batch % first != 0 || (tried > 0 && host.cancelled())) return 0;
     ASSIGN_OR_RETURN(TesseraContext* const context, host.OpenContext(batch, 0));
     absl::StatusOr<Decided> found = Decide(request, batch, context, host);
     host.CloseContext(context);
@@ -87,11 +86,12 @@ absl::StatusOr<Decided> DecideWithBatch(const Request& request, Host& host) {
     if (absl::IsResourceExhausted(found.status()) && best.batch > 0) return 0;
     RETURN_IF_ERROR(found.status());
     const double rows = found->RowsPerSecond();
-    if (best.batch == 0 || rows > (1 + kWorthwhile) * best.RowsPerSecond())
+    if (best.batch == 0 || rows > (1 + kWorthwhile) * best.RowsPerSecond()) {
       best = *std::move(found);
+    }
     return rows;
   };
-  RETURN_IF_ERROR(search::FindBestRate(request.ranks(), kWorthwhile, rate).status());
+  RETURN_IF_ERROR(search::FindBestRate(first, kWorthwhile, rate).status());
   best.explanation.add_notes(absl::StrFormat("of %d batches, %d rows train the most: %.4g a second",
                                              tried, best.batch, best.RowsPerSecond()));
   return best;
