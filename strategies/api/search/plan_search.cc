@@ -145,8 +145,9 @@ absl::Status PlanSearch::Propose(int space) {
 }
 
 absl::Status PlanSearch::FindSmallest() {
-  // What was only sketched is lowered.
+  // Where Plans were only sketched, the leanest one is lowered.
   for (size_t i = 0; i < spaces_.size(); ++i) {
+    if (spaces_[i].sketch == nullptr) continue;
     spaces_[i].problem.limit_bytes = 0;
     const auto lowered = LowerChoices(static_cast<int>(i), Solve(spaces_[i].problem).least_choices);
     if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
