@@ -322,7 +322,10 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
     return absl::InvalidArgumentError("no parameter of this model can be sharded");
   }
   for (Corner& corner : corners.all()) {
-    if (corner.mode.storage == Storage::kReplicated) DivideCasts(run.units, *sharded, corner);
+    const Storage storage = corner.mode.storage;
+    if (storage == Storage::kReplicated || storage == Storage::kUpdated) {
+      DivideCasts(run.units, *sharded, corner);
+    }
   }
   std::vector<StoredGroup> groups;
   for (const Unit& unit : run.units) {
