@@ -1,4 +1,4 @@
-// What osdp decides follows the prices: of kernels, and of the network.
+// Tests that osdp's decisions follow the prices of kernels and of the network.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

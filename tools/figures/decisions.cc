@@ -35,7 +35,7 @@ ShownDecision ShownAlone(const strategy::Explanation::Decision& decision,
 
 // Returns whether a subject differs from all others of its neighbours in the same number.
 bool Continues(const std::vector<std::string>& subjects, const std::string& subject) {
-  // Of three subjects, the second and third would differ in two numbers if it were another one.
+  // If it were another number, the second and third subjects would differ in two.
   for (size_t i = 0; i < std::min<size_t>(2, subjects.size()); ++i) {
     if (!DifferInOneNumber(subjects[i], subject)) return false;
   }

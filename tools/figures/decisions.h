@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// What another choice would change.
+// A choice that was not made, and the changes that it would bring.
 struct ShownAlternative {
   std::string choice;
   std::string step;      // of its time: "+0.12 ms"

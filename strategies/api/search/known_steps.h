@@ -1,4 +1,4 @@
-// What lowered steps say about the alternatives of a problem.
+// Lowered steps, and what they say about the alternatives of a problem.
 #ifndef TESSERA_STRATEGIES_API_SEARCH_KNOWN_STEPS_H_
 #define TESSERA_STRATEGIES_API_SEARCH_KNOWN_STEPS_H_
 

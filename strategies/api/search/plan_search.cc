@@ -96,7 +96,7 @@ absl::StatusOr<int64_t> PlanSearch::PeakOf(int space, const std::vector<int>& ch
 absl::StatusOr<std::vector<int>> PlanSearch::Correct(int space) {
   Problem& problem = spaces_[space].problem;
   std::vector<int> fitting;
-  // Of the Plan's memory over the model's: what was tried, and the range in which it is.
+  // By how much the Plan's memory exceeds the model's: what was tried, and the range that it is in.
   int64_t excess = 0, low = -kUnlimited, high = kUnlimited;
   for (int i = 0; i < kProposals && !host_.cancelled(); ++i) {
     problem.limit_bytes = limit_ - excess;
