@@ -183,6 +183,14 @@ TEST(PlanTool, Commands) {
   EXPECT_THAT(costs.out, AllOf(HasSubstr("by rates"), HasSubstr("all-gather of ")));
 }
 
+// The least batch that is tried has a row of each rank in each micro-batch.
+TEST(PlanTool, OsdpSearchesTheBatchWithGivenMicroBatches) {
+  const Result planned = RunPlan({"--strategies=osdp", "--batch=search", "--micro_batches=4",
+                                  "--ranks=2", "--cluster=ethernet_1g", "--memory_limit=64MiB"});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr("with --micro_batches=4"));
+}
+
 TEST(PlanTool, AReportHasEveryStrategy) {
   const std::string file = NewFolder() + "/report.html";
   const Result result =
