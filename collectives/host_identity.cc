@@ -10,9 +10,14 @@
 
 namespace tessera::comm {
 
-std::string HostIdentity() {
+std::string MachineIdentity() {
   std::string identity;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), identity);
+  return identity;
+}
+
+std::string HostIdentity() {
+  std::string identity = MachineIdentity();
   for (const char* space : {"net", "pid"}) {
     char name[64] = "";
     if (readlink(absl::StrCat("/proc/self/ns/", space).c_str(), name, sizeof(name) - 1) < 0) {

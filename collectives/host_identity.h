@@ -10,6 +10,9 @@ namespace tessera::comm {
 // loopback. Containers of one machine, and processes in two network namespaces, cannot.
 std::string HostIdentity();
 
+// Returns a text that is equal for two processes if one kernel runs them, in whatever containers.
+std::string MachineIdentity();
+
 // Returns the host name that the system reports.
 std::string HostName();
 
