@@ -110,8 +110,9 @@ absl::Status CheckPlanForm(const Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status CheckBatch(const Plan& plan, absl::Span<const Graph> graphs) {
-  if (plan.batch() == 0) return absl::OkStatus();
+absl::Status CheckPlan(const Plan& plan, absl::Span<const Graph> graphs) {
+  const absl::Status form = CheckPlanForm(plan);
+  if (!form.ok() || plan.batch() == 0) return form;
   for (const Graph& graph : graphs) {
     for (const GraphInput& input : graph.inputs()) {
       if (input.batch_dim == kNone) continue;

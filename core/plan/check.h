@@ -21,9 +21,8 @@ inline constexpr int kPlanFormat = 2;
 // does not exist or has an option that does not fit, a pass is of a plugin that is named by a path,
 // or there are layouts but no mesh. Format 0 (an open Plan) is accepted.
 absl::Status CheckPlanForm(const Plan& plan);
-
-// Returns InvalidArgument if the Plan is for another batch than an input of these Graphs has.
-absl::Status CheckBatch(const Plan& plan, absl::Span<const Graph> graphs);
+// Also if the Plan is for another batch than an input of these Graphs has.
+absl::Status CheckPlan(const Plan& plan, absl::Span<const Graph> graphs);
 
 // Returns InvalidArgument if the part names another graph, was made for a Graph with another
 // fingerprint (of the recorded Graph, before any rewriting), names blocks that do not exist, has a

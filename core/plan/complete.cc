@@ -114,8 +114,7 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
 
 absl::StatusOr<DecidedRun> DecideRun(const Plan& plan, absl::Span<const Graph> graphs, int ranks,
                                      std::shared_ptr<const DecisionSubjects> recorded) {
-  RETURN_IF_ERROR(CheckPlanForm(plan));
-  RETURN_IF_ERROR(CheckBatch(plan, graphs));
+  RETURN_IF_ERROR(CheckPlan(plan, graphs));
   const Stage& open = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
   DecidedRun run;
   ASSIGN_OR_RETURN(run.mesh, MeshOfPlan(plan, ranks));

@@ -44,8 +44,15 @@ std::set<std::string> FeaturesOf(const Plan& plan) {
   return features;
 }
 
-// Trains two steps under Plans for two limits, and compares them with those of one process. Returns
-// what is special about these Plans.
+// Returns whether sums are added in the order of ddp: sharding, gathering and recomputing keep it,
+// but for the norm of all gradients; slices and micro-batches do not.
+bool AddsInTheSameOrder(const Plan& plan) {
+  return plan.stages(0).slice_size() == 0 && MicroBatches(plan) <= 1;
+}
+
+// Trains two steps under Plans for two limits, and compares them with those of one process, and
+// with those of ddp, which have the same bits if no order of addition changes. Returns what is
+// special about these Plans.
 std::set<std::string> TrainWithin(int batch, const std::vector<PlanRequest::Setting>& open) {
   PlanningSetup setup = SetupOf(TinyGpt(kBlocks));
   setup.ranks = 2;
@@ -73,11 +80,23 @@ std::set<std::string> TrainWithin(int batch, const std::vector<PlanRequest::Sett
     for (const bool gradients : {false, true}) {
       const TrainingRun& run = gradients ? with_gradients : as_planned;
       const auto alone = Train(run, Plan(), 1);
-      const auto trained = Train(run, chosen->plan, setup.ranks);
+      auto trained = Train(run, chosen->plan, setup.ranks);
       EXPECT_TRUE(alone.ok() && trained.ok()) << alone.status() << trained.status();
       if (!alone.ok() || !trained.ok()) continue;
       const Difference difference = Compare(*alone, *trained);
       EXPECT_LE(difference.relative, kCpuTolerance) << difference.where;
+      if (AddsInTheSameOrder(chosen->plan)) {
+        auto replicated = Train(run, ddp->plan, setup.ranks);
+        EXPECT_TRUE(replicated.ok()) << replicated.status();
+        if (!replicated.ok()) continue;
+        // The squares of shards are added rank by rank.
+        for (auto* const result : {&*replicated, &*trained}) {
+          for (Tensors& outputs : result->outputs) outputs.erase("grad_norm");
+        }
+        const Difference bits = Compare(*replicated, *trained);
+        EXPECT_EQ(bits.relative, 0) << bits.where;
+        features.insert("bits of ddp");
+      }
       if (!gradients) {
         EXPECT_EQ(trained->peak_bytes, chosen->cost.peak_bytes());
         EXPECT_LE(trained->peak_bytes, limit);
@@ -88,11 +107,13 @@ std::set<std::string> TrainWithin(int batch, const std::vector<PlanRequest::Sett
 }
 
 TEST(OsdpTrainingTest, MixedAndSlicedPlans) {
-  EXPECT_EQ(TrainWithin(4, {}), (std::set<std::string>{"mixed", "sliced"}));
+  EXPECT_EQ(TrainWithin(4, {}), (std::set<std::string>{"bits of ddp", "mixed", "sliced"}));
 }
 
 TEST(OsdpTrainingTest, RecomputedPlans) {
-  EXPECT_TRUE(TrainWithin(4, {PlanRequest::RECOMPUTE}).contains("recomputed"));
+  const std::set<std::string> features = TrainWithin(4, {PlanRequest::RECOMPUTE});
+  EXPECT_TRUE(features.contains("recomputed"));
+  EXPECT_TRUE(features.contains("bits of ddp"));
 }
 
 TEST(OsdpTrainingTest, MicroBatchedPlans) {
