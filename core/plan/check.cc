@@ -111,7 +111,7 @@ absl::Status CheckPlanForm(const Plan& plan) {
 }
 
 absl::Status CheckPlan(const Plan& plan, absl::Span<const Graph> graphs) {
-  const absl::Status form = CheckPlanForm(plan);
+  absl::Status form = CheckPlanForm(plan);
   if (!form.ok() || plan.batch() == 0) return form;
   for (const Graph& graph : graphs) {
     for (const GraphInput& input : graph.inputs()) {
