@@ -1,7 +1,11 @@
 #include "strategies/host/planning_context.h"
 
+#include <algorithm>
+#include <atomic>
 #include <iterator>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
@@ -27,6 +31,7 @@
 #include "core/plan/layouts/axis_use.h"
 #include "core/plan/layouts/graph_layouts.h"
 #include "core/plan/run_settings.h"
+#include "core/posix/available_cores.h"
 #include "core/program/proto/program_proto.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
@@ -301,16 +306,27 @@ StepCost PlanningContext::EstimateProgram(const tessera::Program& step) const {
 }
 
 strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& request) const {
+  constexpr int kMostThreads = 8;  // each keeps what a candidate does not change
+  const int count = request.plans_size();
   strategy::LoweredPlans lowered;
-  for (const Plan& plan : request.plans()) {
-    strategy::LoweredPlans::Lowered& result = *lowered.add_plans();
-    absl::StatusOr<strategy::LoweredPlans::Lowered> found = Lower(plan, request.sections());
-    if (found.ok()) {
-      result = *std::move(found);
-    } else {
-      result.set_error(std::string(found.status().message()));
+  std::vector<strategy::LoweredPlans::Lowered*> results;
+  for (int i = 0; i < count; ++i) results.push_back(lowered.add_plans());
+  std::atomic<int> next = 0;
+  const auto lower = [&] {
+    for (int i = next++; i < count; i = next++) {
+      auto found = Lower(request.plans(i), request.sections());
+      if (found.ok()) {
+        *results[i] = *std::move(found);
+      } else {
+        results[i]->set_error(std::string(found.status().message()));
+      }
     }
-  }
+  };
+  std::vector<std::thread> others;
+  const int cores = static_cast<int>(AllowedCores().size());
+  for (int i = 1; i < std::min({count, cores, kMostThreads}); ++i) others.emplace_back(lower);
+  lower();
+  for (std::thread& thread : others) thread.join();
   return lowered;
 }
 

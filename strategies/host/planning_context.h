@@ -61,7 +61,8 @@ class PlanningContext {
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceRedistributions& request) const;
   absl::StatusOr<Plan> Complete(const Plan& plan) const;
   // Returns the cost of a training step under each candidate, with the kernels of the settings (for
-  // other requests the default ones), or the error that a run of the candidate would have.
+  // other requests the default ones), or the error that a run of the candidate would have. Several
+  // are compiled at a time, on the cores of this process.
   strategy::LoweredPlans Lower(const strategy::LowerPlans& request) const;
   absl::StatusOr<ProgramProto> Program(const strategy::MakeProgram& request) const;
   // Returns the cost of a training step (or of the first Program if none trains), and the memory

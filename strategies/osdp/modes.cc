@@ -51,20 +51,18 @@ Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::v
   bool gathers = false, buckets = false;
   std::vector<std::string> recomputed;
   for (size_t i = 0; i < units.size(); ++i) {
+    const Unit& unit = units[i];
     const Storage storage = modes[i].storage;
     (storage == Storage::kReplicated ? buckets : gathers) = true;
-    if (storage == Storage::kSharded) AddGroup(units[i].parameters, GroupChoice::EACH_PHASE, plan);
-    if (storage == Storage::kOnce) AddGroup(units[i].parameters, GroupChoice::ONCE, plan);
-    if (storage == Storage::kUpdated) {
-      AddGroup(units[i].parameters, GroupChoice::AFTER_UPDATE, plan);
-    }
-    for (const Piece& piece : units[i].pieces) {
+    if (storage == Storage::kSharded) AddGroup(unit.parameters, GroupChoice::EACH_PHASE, plan);
+    if (storage == Storage::kOnce) AddGroup(unit.parameters, GroupChoice::ONCE, plan);
+    if (storage == Storage::kUpdated) AddGroup(unit.parameters, GroupChoice::AFTER_UPDATE, plan);
+    for (const Piece& piece : unit.pieces) {
       if (storage == Storage::kPieces) AddGroup(piece.parameters, GroupChoice::EACH_PHASE, plan);
       if (storage == Storage::kSlices) AddSlicedPiece(piece, plan);
     }
-    if (modes[i].recompute && units[i].block >= 0 &&
-        !absl::c_linear_search(recomputed, units[i].name)) {
-      recomputed.push_back(units[i].name);
+    if (modes[i].recompute && unit.block >= 0 && !absl::c_linear_search(recomputed, unit.name)) {
+      recomputed.push_back(unit.name);
     }
   }
   if (buckets) plan.stage().add_pass()->mutable_bucket_gradients();

@@ -37,13 +37,14 @@ std::string NameOf(const Mode& mode);  // "sharded, recomputed"
 // Returns whether a unit can be in a mode that is not the same as a simpler one.
 bool CanBe(const Unit& unit, Storage storage);
 
-// The decisions that are not a unit's.
+// The decisions that are not a unit's, and how they are searched.
 struct Settings {
   int64_t micro_batches = 1;
   bool sets_micro_batches = false;  // the Plan decides them
   int64_t batch = 0;                // rows, if the Plan decides them; 0: it does not
   bool slices = false;              // units may be in Storage::kSlices
   bool prefetches = true;           // a unit is gathered while the one before it is used
+  bool tries_all = false;           // also where nothing seems to be near the memory limit
 };
 
 // Returns the Plan in which each unit is in its mode.

@@ -43,11 +43,27 @@ absl::Status SearchCounts(const osdp::Run& run, osdp::Settings settings,
         if (plans.size() > 0 && run.host.cancelled()) return kInfinite;
         settings.micro_batches = count;
         absl::StatusOr<search::Space> space = osdp::MakeSpace(run, settings, plans);
+        if (absl::IsResourceExhausted(space.status())) return kInfinite;
         // Other settings may be possible, if the first ones are.
         if (absl::IsInvalidArgument(space.status()) && plans.size() > 0) return kInfinite;
         RETURN_IF_ERROR(space.status());
         return plans.Search(*std::move(space));
       });
+}
+
+// Slices and gathers that are not ahead only save memory. Of a large model, slices are tried if
+// nothing else fits. What seems to need far too much comes last, to find the smallest limit.
+absl::Status SearchSpaces(const osdp::Run& run, search::PlanSearch& plans) {
+  ASSIGN_OR_RETURN(const bool large, plans.IsLarge());
+  osdp::Settings settings = {.batch = run.request.MayDecide(PlanRequest::BATCH) ? run.batch : 0};
+  for (const bool all : {false, true}) {
+    for (const auto& [slices, ahead] : {std::pair(false, true), {true, true}, {true, false}}) {
+      if ((!slices && !large) || plans.best() != nullptr) continue;
+      settings.slices = slices, settings.prefetches = ahead, settings.tries_all = all;
+      RETURN_IF_ERROR(SearchCounts(run, settings, plans));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Finds the fastest Plan for a batch of so many rows, which the context has. The Plan states them
@@ -58,15 +74,8 @@ absl::StatusOr<Decided> Decide(const Request& request, int64_t batch, TesseraCon
   const std::vector<Unit> units = UnitsOf(model, osdp::kSlices);
   const osdp::Run run = {request, batch, context, model, units, host};
   search::PlanSearch plans(request.memory_limit_bytes(), host, context);
-  const int64_t stated = request.MayDecide(PlanRequest::BATCH) ? batch : 0;
-  // Slices only save memory, so they are tried if nothing else fits; and then without gathers
-  // ahead.
-  for (const auto& [slices, prefetches] : {std::pair(false, true), {true, true}, {true, false}}) {
-    if (plans.best() != nullptr || host.cancelled()) break;
-    RETURN_IF_ERROR(
-        SearchCounts(run, {.batch = stated, .slices = slices, .prefetches = prefetches}, plans));
-  }
-  ASSIGN_OR_RETURN(const search::Candidate* const best, plans.Finish());
+  const auto search = [&] { return SearchSpaces(run, plans); };
+  ASSIGN_OR_RETURN(const search::Candidate* const best, plans.Find(search));
   return Decided{best->plan, best->cost, plans.Explain(*best), batch};
 }
 

@@ -51,25 +51,31 @@ class Corners {
   // Plans cannot be run are left out.
   absl::Status LowerAll() {
     RETURN_IF_ERROR(TakeTwoMicroBatches());
-    // The first one: others are compared with it. Logits are decided, if there are any.
-    RETURN_IF_ERROR(Lower({Storage::kSharded, false}));
-    if (corners_.empty()) {
-      logits_ = PlanPart::LOGITS_UNSET;
-      RETURN_IF_ERROR(Lower({Storage::kSharded, false}));
-    }
+    const bool recomputes = run_.request.MayDecide(PlanRequest::RECOMPUTE);
+    // The first one: others are compared with it.
+    std::vector<Mode> modes = {{Storage::kSharded, false}};
+    std::vector<Mode> lean = {{Storage::kSharded, recomputes}};
     for (const Storage storage : kStorages) {
-      if (storage == Storage::kSlices && !settings_.slices) continue;
-      if (absl::c_none_of(run_.units, [&](const Unit& unit) { return CanBe(unit, storage); })) {
-        continue;
-      }
-      if (storage != Storage::kSharded) RETURN_IF_ERROR(Lower({storage, false}));
-      // Elsewhere recomputation saves and costs the same as in units that are sharded.
-      const bool stays = storage != Storage::kPieces && storage != Storage::kSlices &&
-                         storage != Storage::kSharded;
-      if (stays || !run_.request.MayDecide(PlanRequest::RECOMPUTE)) continue;
-      RETURN_IF_ERROR(Lower({storage, true}));
+      const bool any = absl::c_any_of(run_.units, [&](const Unit& u) { return CanBe(u, storage); });
+      if (!any || (storage == Storage::kSlices && !settings_.slices)) continue;
+      if (storage != Storage::kSharded) modes.push_back({storage, false});
+      // In other units recomputation saves and costs the same as in those that are sharded.
+      const bool each_pass = storage == Storage::kSharded || storage == Storage::kPieces ||
+                             storage == Storage::kSlices;
+      if (each_pass && recomputes) modes.push_back({storage, true});
+      if (each_pass) lean.push_back({storage, recomputes});
     }
-    return Lower({Storage::kSharded, false}, /*kept_logits=*/true);
+    // Logits are decided, if there are any.
+    RETURN_IF_ERROR(plans_.Prepare(PlansIn(lean), of_two_));
+    const absl::Status first = plans_.Lower(PlanIn(lean.front()), of_two_).status();
+    if (absl::IsInvalidArgument(first)) logits_ = PlanPart::LOGITS_UNSET;
+    ASSIGN_OR_RETURN(const bool near, plans_.AnyNearLimit(PlansIn(lean), of_two_));
+    if (!near && !settings_.tries_all) return absl::ResourceExhaustedError("far over the limit");
+    std::vector<Plan> all = PlansIn(modes);
+    all.push_back(PlanIn(modes.front(), /*kept_logits=*/true));
+    RETURN_IF_ERROR(plans_.Prepare(all, of_two_));
+    for (const Mode mode : modes) RETURN_IF_ERROR(Lower(mode));
+    return Lower(modes.front(), /*kept_logits=*/true);
   }
 
   // Returns null if its Plan cannot be run.
@@ -84,32 +90,36 @@ class Corners {
   PlanPart::Logits logits() const { return logits_; }
   // The settings and the context in which they are lowered; null: that of the run.
   const Settings& settings() const { return settings_; }
-  const std::shared_ptr<TesseraContext>& context() const { return of_two_; }
+  TesseraContext* context() const { return of_two_; }
 
  private:
   // More than two micro-batches only repeat the second one.
   absl::Status TakeTwoMicroBatches() {
     if (settings_.micro_batches <= 2) return absl::OkStatus();
-    const auto opened = run_.host.OpenContext(2 * run_.batch / settings_.micro_batches, 0);
-    if (absl::IsInvalidArgument(opened.status()) || absl::IsUnimplemented(opened.status())) {
-      return absl::OkStatus();  // the run has one batch
-    }
-    RETURN_IF_ERROR(opened.status());
-    of_two_ = {*opened,
-               [&host = run_.host](TesseraContext* context) { host.CloseContext(context); }};
+    const auto opened = plans_.ContextOf(2 * run_.batch / settings_.micro_batches);
+    if (!opened.ok()) return absl::OkStatus();  // the run has one batch
+    of_two_ = *opened;
     settings_.micro_batches = 2;
     settings_.sets_micro_batches = true;
     settings_.batch = 0;
     return absl::OkStatus();
   }
 
+  Plan PlanIn(Mode mode, bool kept_logits = false) const {
+    return PlanOf(run_.model, run_.units, ModesOf(run_.units, mode),
+                  kept_logits ? PlanPart::KEPT : logits_, settings_);
+  }
+
+  std::vector<Plan> PlansIn(const std::vector<Mode>& modes) const {
+    std::vector<Plan> plans;
+    for (const Mode mode : modes) plans.push_back(PlanIn(mode));
+    return plans;
+  }
+
   absl::Status Lower(Mode mode, bool kept_logits = false) {
-    const auto logits = kept_logits ? PlanPart::KEPT : logits_;
-    const auto lowered =
-        plans_.Lower(PlanOf(run_.model, run_.units, ModesOf(run_.units, mode), logits, settings_),
-                     of_two_.get());
-    if (absl::IsInvalidArgument(lowered.status())) return absl::OkStatus();
-    RETURN_IF_ERROR(lowered.status());
+    const auto found = plans_.Lower(PlanIn(mode, kept_logits), of_two_);
+    if (absl::IsInvalidArgument(found.status())) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const search::Candidate* const lowered, found);
     const std::vector<Work> work = search::WorkOf(
         lowered->sections, static_cast<int>(run_.model.blocks.size()), settings_.micro_batches);
     Corner corner = {mode, kept_logits, lowered->cost.peak_bytes(), {}};
@@ -128,7 +138,7 @@ class Corners {
   const Run& run_;
   Settings settings_;
   search::PlanSearch& plans_;
-  std::shared_ptr<TesseraContext> of_two_;
+  TesseraContext* of_two_ = nullptr;
   PlanPart::Logits logits_ = PlanPart::RECOMPUTED;  // unless they are kept
   std::vector<Corner> corners_;
 };
@@ -224,12 +234,10 @@ class Maker {
     // Parameters outside of blocks are used by the first and the last operators, and stay.
     const bool once =
         storage == Storage::kOnce || (unit.block < 0 && !whole && storage != Storage::kSlices);
-    const auto share = [&](int64_t bytes) {
-      return replicated ? bytes : (bytes + ranks_ - 1) / ranks_;
-    };
+    const int64_t parts = replicated ? 1 : ranks_;
+    const auto share = [parts](int64_t bytes) { return (bytes + parts - 1) / parts; };
     const int64_t gather = Picoseconds(times.gather), once_a_step = gather / micro_batches_;
-    // A unit of several gathers also waits for them between its operators, even if the link has
-    // time for all.
+    // A unit of several gathers waits for them between operators, even if the link has time.
     const bool waits = Gathers(unit, storage).size() > 1;
     const auto with_waits = [&](const search::PassWork& pass, double link) {
       const double seconds = pass.computation_seconds;
@@ -247,8 +255,7 @@ class Maker {
         .held_bytes = share(unit.state_bytes) + kept,
         .growth_bytes = -kept};
     if (updated) alternative.held_bytes += unit.bytes - share(unit.bytes);
-    // Parameters in the dtype in which they are used, from the first forward to the last backward
-    // pass.
+    // Parameters as they are used, from the first forward to the last backward pass.
     if (once || (whole && casts_)) {
       const int64_t used = casts_ ? unit.bytes / 2 : unit.bytes;
       alternative.held_bytes += used;
@@ -350,10 +357,8 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
   };
   space.plan = plan_in(settings);
   if (corners.context() != nullptr) {
-    space.sketch = [&host = run.host, context = corners.context(),
-                    plan = plan_in(corners.settings())](absl::Span<const int> chosen) {
-      return host.Lower(plan(chosen), context.get());
-    };
+    space.sketch = plan_in(corners.settings());
+    space.sketch_context = corners.context();
   }
   return space;
 }

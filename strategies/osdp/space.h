@@ -26,7 +26,8 @@ struct Run {
 // For these Plans the model's memory is that of the lowered ones. Where there are many
 // micro-batches, steps of two of them are lowered. The last unit of the problem is the work behind
 // the blocks, which has no parameters, but logits that may be kept. Modes whose Plans cannot be run
-// are left out; InvalidArgument if parameters cannot be sharded.
+// are left out; InvalidArgument if parameters cannot be sharded. ResourceExhausted if the leanest
+// Plans exceed the memory limit by far, unless the settings ask for all.
 absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings,
                                         search::PlanSearch& plans);
 

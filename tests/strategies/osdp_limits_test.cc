@@ -56,27 +56,42 @@ void ExpectNoSlowerThanBaselines(const PlannedRun& run) {
   }
 }
 
-class OsdpLimitsTest : public testing::TestWithParam<Settings> {};
+// A run of a small GPT, what is left open, and how much slower a larger limit may be.
+struct LimitsCase {
+  int blocks;
+  int ranks;
+  int64_t batch;
+  Settings open;
+  double allowed;
+};
 
-// The search of a tiny model is a heuristic: 2 % are allowed.
+class OsdpLimitsTest : public testing::TestWithParam<LimitsCase> {};
+
+// Where there are hundreds of choices, all are lowered; of more of them the search is a heuristic.
 TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
-  PlanningSetup setup = SetupOf(TinyGpt(2));
-  setup.config.set_batch(8);
+  const LimitsCase& of = GetParam();
+  PlanningSetup setup = SetupOf(TinyGpt(of.blocks));
+  setup.ranks = of.ranks;
+  setup.config.set_batch(of.batch);
   const PlannedRun run(setup);
   const auto ddp = run.Ask({.strategy = "ddp"});
   ASSERT_TRUE(ddp.ok()) << ddp.status();
   double smaller = std::numeric_limits<double>::infinity();
   for (const int64_t limit :
-       LimitsBetween(SmallestLimit(run, GetParam()), ddp->cost.peak_bytes(), 15)) {
-    const double seconds = SecondsWithin(run, limit, GetParam());
-    EXPECT_LE(seconds, 1.02 * smaller) << "at " << limit << " bytes";
+       LimitsBetween(SmallestLimit(run, of.open), ddp->cost.peak_bytes(), 13)) {
+    const double seconds = SecondsWithin(run, limit, of.open);
+    EXPECT_LE(seconds, (1 + of.allowed) * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, OsdpLimitsTest,
-                         testing::Values(Settings{}, Settings{PlanRequest::MICRO_BATCHES,
-                                                              PlanRequest::RECOMPUTE}));
+// With 3 and 5 blocks, limits near the smallest one were slower by 21 and 28 %.
+INSTANTIATE_TEST_SUITE_P(
+    Settings, OsdpLimitsTest,
+    testing::Values(LimitsCase{2, 4, 8, {}, 0}, LimitsCase{3, 4, 64, {}, 0.01},
+                    LimitsCase{5, 4, 128, {}, 0.01},
+                    LimitsCase{
+                        2, 4, 8, {PlanRequest::MICRO_BATCHES, PlanRequest::RECOMPUTE}, 0.01}));
 
 // The fastest of the Plans that the search begins with was not improved, so that a larger limit, in
 // which it fits, was slower.
@@ -94,7 +109,7 @@ TEST(OsdpFastNetworkTest, ALargerLimitIsNeverSlower) {
   for (const int64_t limit :
        LimitsBetween(SmallestLimit(run, open), ddp->cost.peak_bytes(), /*count=*/8)) {
     const double seconds = SecondsWithin(run, limit, open);
-    EXPECT_LE(seconds, 1.02 * smaller) << "at " << limit << " bytes";
+    EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);
   }
 }

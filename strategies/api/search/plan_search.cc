@@ -1,13 +1,14 @@
 #include "strategies/api/search/plan_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <map>
-#include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -18,48 +19,81 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
-constexpr double kGap = 1e-3;       // of the model's search
-constexpr int kProposals = 8;       // for one space, at most
-constexpr double kLowerings = 3e8;  // to improve a Plan of a model of one operator
-constexpr int64_t kUnused = 100;    // proposals end when less than one part in so many is unused
-
-double Seconds(int64_t ps, int64_t repetitions) {
-  return 1e-12 * static_cast<double>(ps) * static_cast<double>(repetitions);
-}
-
-absl::StatusOr<Candidate> LowerIn(const Plan& plan, Host& host, TesseraContext* context) {
-  LowerPlans request;
-  *request.add_plans() = plan;
-  request.set_sections(true);
-  ASSIGN_OR_RETURN(LoweredPlans lowered, host.Lower(request, context));
-  auto& result = *lowered.mutable_plans(0);
-  if (!result.error().empty()) return absl::InvalidArgumentError(result.error());
-  return Candidate{.plan = plan,
-                   .cost = std::move(*result.mutable_cost()),
-                   .sections = {result.sections().begin(), result.sections().end()}};
-}
+constexpr double kGap = 1e-3;     // of the model's search
+constexpr int kProposals = 8;     // for one space, at most
+constexpr int64_t kUnused = 100;  // proposals end when less than one part in so many is unused
 
 }  // namespace
 
 PlanSearch::PlanSearch(int64_t limit_bytes, Host& host, TesseraContext* context)
     : host_(host), context_(context), limit_(limit_bytes == 0 ? kUnlimited : limit_bytes) {}
 
-absl::StatusOr<Candidate> PlanSearch::Lower(const Plan& plan, TesseraContext* other) {
-  if (other != nullptr) return LowerIn(plan, host_, other);
-  ASSIGN_OR_RETURN(const Candidate* const candidate, LowerOnce(plan));
-  return *candidate;
+PlanSearch::~PlanSearch() {
+  for (const auto& [batch, context] : contexts_) host_.CloseContext(context);
 }
 
-absl::StatusOr<Candidate*> PlanSearch::LowerOnce(const Plan& plan) {
-  const std::string key = plan.SerializeAsString();
-  if (const auto known = by_plan_.find(key); known != by_plan_.end()) return known->second;
-  ASSIGN_OR_RETURN(Candidate candidate, LowerIn(plan, host_, context_));
-  candidates_.push_back(std::move(candidate));
-  return by_plan_[key] = &candidates_.back();
+absl::StatusOr<TesseraContext*> PlanSearch::ContextOf(int64_t batch) {
+  const auto known = contexts_.find(batch);
+  if (known != contexts_.end()) return known->second;
+  ASSIGN_OR_RETURN(TesseraContext* const opened, host_.OpenContext(batch, 0));
+  return contexts_[batch] = opened;
+}
+
+absl::Status PlanSearch::Prepare(absl::Span<const Plan> plans, TesseraContext* other) {
+  LowerPlans request;
+  request.set_sections(true);
+  std::vector<Key> keys, unknown;
+  for (const Plan& plan : plans) {
+    keys.emplace_back(other, plan.SerializeAsString());
+    if (known_.contains(keys.back()) || absl::c_linear_search(unknown, keys.back())) continue;
+    unknown.push_back(keys.back());
+    *request.add_plans() = plan;
+  }
+  LoweredPlans lowered;
+  if (!unknown.empty()) {
+    ASSIGN_OR_RETURN(lowered, host_.Lower(request, other == nullptr ? context_ : other));
+  }
+  for (size_t i = 0; i < unknown.size(); ++i) {
+    LoweredPlans::Lowered& result = *lowered.mutable_plans(static_cast<int>(i));
+    Known& known = known_[std::move(unknown[i])];
+    if (!result.error().empty()) {
+      known.lowered = absl::InvalidArgumentError(result.error());
+      continue;
+    }
+    Candidate& candidate = lowered_.emplace_back();
+    candidate.plan = std::move(*request.mutable_plans(static_cast<int>(i)));
+    candidate.cost = std::move(*result.mutable_cost());
+    candidate.sections = {result.sections().begin(), result.sections().end()};
+    known.lowered = &candidate;
+  }
+  for (const Key& key : keys) {
+    Known& known = known_.at(key);
+    if (known.search == search_) continue;
+    known.search = search_;
+    ++asked_;
+    if (!known.lowered.ok()) continue;
+    (*known.lowered)->space = -1;
+    if (other == nullptr) candidates_.push_back(*known.lowered);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Candidate*> PlanSearch::LowerOnce(const Plan& plan, TesseraContext* other) {
+  RETURN_IF_ERROR(Prepare({plan}, other));
+  return known_.at({other, plan.SerializeAsString()}).lowered;
+}
+
+absl::StatusOr<bool> PlanSearch::AnyNearLimit(absl::Span<const Plan> plans, TesseraContext* other) {
+  RETURN_IF_ERROR(Prepare(plans, other));
+  for (const Plan& plan : plans) {
+    const auto lowered = LowerOnce(plan, other);
+    if (!lowered.ok() || IsNearLimit(**lowered)) return true;
+  }
+  return false;
 }
 
 absl::StatusOr<Candidate*> PlanSearch::LowerChoices(int space, const std::vector<int>& choices) {
-  ASSIGN_OR_RETURN(Candidate* const candidate, LowerOnce(spaces_[space].plan(choices)));
+  ASSIGN_OR_RETURN(Candidate* const candidate, LowerOnce(spaces_[space].plan(choices), nullptr));
   if (candidate->space < 0) {
     candidate->space = space;
     candidate->choices = choices;
@@ -78,17 +112,19 @@ absl::StatusOr<double> PlanSearch::Search(Space space) {
   }
   RETURN_IF_ERROR(Propose(index));
   Report();
-  const Candidate* const fastest = FastestWithin(limit_, index);
-  return fastest == nullptr ? kInfinite : fastest->cost.step_seconds();
+  const Candidate* const found = BestOf(index);
+  const bool fits = found != nullptr && found->cost.peak_bytes() <= limit_;
+  return fits ? found->cost.step_seconds() : kInfinite;
+}
+
+absl::StatusOr<const Candidate*> PlanSearch::Sketch(int space, const std::vector<int>& choices) {
+  if (spaces_[space].sketch == nullptr) return LowerChoices(space, choices);
+  return LowerOnce(spaces_[space].sketch(choices), spaces_[space].sketch_context);
 }
 
 absl::StatusOr<int64_t> PlanSearch::PeakOf(int space, const std::vector<int>& choices) {
-  if (spaces_[space].sketch != nullptr) {
-    ASSIGN_OR_RETURN(const StepCost cost, spaces_[space].sketch(choices));
-    return cost.peak_bytes() + beyond_sketch_[space];
-  }
-  ASSIGN_OR_RETURN(const Candidate* const lowered, LowerChoices(space, choices));
-  return lowered->cost.peak_bytes();
+  ASSIGN_OR_RETURN(const Candidate* const sketch, Sketch(space, choices));
+  return sketch->cost.peak_bytes() + beyond_sketch_[space];
 }
 
 // Choices that do not fit need a greater excess; if they fit, or if the model has none, a smaller
@@ -144,7 +180,19 @@ absl::Status PlanSearch::Propose(int space) {
   return absl::OkStatus();
 }
 
-absl::Status PlanSearch::FindSmallest() {
+void PlanSearch::Begin(int64_t limit) {
+  limit_ = limit;
+  ++search_;
+  asked_ = 0;
+  candidates_.clear();
+  spaces_.clear();
+  beyond_sketch_.clear();
+}
+
+absl::Status PlanSearch::Repeat(const std::function<absl::Status()>& search) {
+  RETURN_IF_ERROR(search());
+  RETURN_IF_ERROR(Improve());
+  if (best() != nullptr) return absl::OkStatus();
   // Where Plans were only sketched, the leanest one is lowered.
   for (size_t i = 0; i < spaces_.size(); ++i) {
     if (spaces_[i].sketch == nullptr) continue;
@@ -152,108 +200,51 @@ absl::Status PlanSearch::FindSmallest() {
     const auto lowered = LowerChoices(static_cast<int>(i), Solve(spaces_[i].problem).least_choices);
     if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
   }
-  const int64_t requested = limit_;
-  absl::Status status;
-  for (bool smaller = true; smaller && status.ok() && !host_.cancelled();) {
-    limit_ = Smallest()->cost.peak_bytes() - 1;
-    for (size_t i = spaces_.size(); i-- > 0 && status.ok() && best() == nullptr;) {
-      status = Propose(static_cast<int>(i));
-    }
-    smaller = best() != nullptr;
-  }
-  limit_ = requested;
-  return status;
-}
-
-std::vector<PlanSearch::Change> PlanSearch::ChangesOf(const Candidate& candidate,
-                                                      bool of_two) const {
-  const Problem& problem = spaces_[candidate.space].problem;
-  std::vector<int> choices = candidate.choices;
-  std::vector<Change> changes;
-  const auto add = [&] {
-    const Outcome outcome = Evaluate(problem, choices);
-    changes.push_back({outcome.peak_bytes > problem.limit_bytes, outcome.step_ps, choices});
-  };
-  // Calls `then` with each other choice of a unit.
-  const auto for_each_other = [&](size_t unit, const auto& then) {
-    const int chosen = choices[unit];
-    for (size_t k = 0; k < problem.units[unit].size(); ++k) {
-      choices[unit] = static_cast<int>(k);
-      if (choices[unit] != chosen) then();
-    }
-    choices[unit] = chosen;
-  };
-  for (size_t i = 0; i < choices.size(); ++i) {
-    for_each_other(i, [&] {
-      if (!of_two) return add();
-      for (size_t j = i + 1; j < choices.size(); ++j) for_each_other(j, add);
-    });
-  }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tie(a.exceeds, a.step_ps, a.choices) < std::tie(b.exceeds, b.step_ps, b.choices);
-  });
-  return changes;
-}
-
-// First what the model says is fastest; what exceeds the limit by the model comes last.
-absl::Status PlanSearch::Improve(int most) {
-  most += size();
-  const Candidate* fastest = best();
-  for (bool of_two = false; fastest != nullptr && fastest->space >= 0;) {
-    for (const Change& change : ChangesOf(*fastest, of_two)) {
-      if (size() >= most || host_.cancelled()) return absl::OkStatus();
-      const auto lowered = LowerChoices(fastest->space, change.choices);
-      if (!absl::IsInvalidArgument(lowered.status())) RETURN_IF_ERROR(lowered.status());
-      if (of_two && best() != fastest) break;
-    }
-    Report();
-    const bool improved = best() != fastest;
-    if (of_two && !improved) break;
-    of_two = !improved;
-    fastest = best();
-  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> PlanSearch::MostImprovements() const {
-  ASSIGN_OR_RETURN(const RunGraphs graphs, host_.Graphs(context_));
-  double operators = 1;
-  for (const GraphProto& graph : graphs.graphs()) {
-    operators = std::max<double>(operators, graph.ops_size());
-  }
-  if (best() != nullptr && best()->space >= 0) {
-    operators *= static_cast<double>(spaces_[best()->space].repetitions);
-  }
-  return static_cast<int>(std::clamp(kLowerings / operators / operators, 3., 500.));
-}
-
-absl::StatusOr<const Candidate*> PlanSearch::Finish() {
+absl::StatusOr<const Candidate*> PlanSearch::Find(const std::function<absl::Status()>& search) {
+  const int64_t requested = limit_;
+  RETURN_IF_ERROR(Repeat(search));
   if (Smallest() == nullptr) return absl::InvalidArgumentError("no Plan of the search can be run");
-  if (best() == nullptr) RETURN_IF_ERROR(FindSmallest());
-  ASSIGN_OR_RETURN(const int most, MostImprovements());
-  RETURN_IF_ERROR(Improve(most));
+  int64_t smallest = Smallest()->cost.peak_bytes();
+  while (smallest > requested && !host_.cancelled()) {
+    Begin(smallest - 1);
+    RETURN_IF_ERROR(Repeat(search));
+    if (best() == nullptr) break;
+    smallest = Smallest()->cost.peak_bytes();
+  }
+  limit_ = requested;
   if (best() != nullptr) return best();
   return absl::ResourceExhaustedError(absl::StrCat("no Plan of the search fits into ", limit_,
                                                    " bytes; the smallest limit that was found is ",
-                                                   Smallest()->cost.peak_bytes()));
+                                                   smallest));
 }
 
-const Candidate* PlanSearch::FastestWithin(int64_t limit, int space) const {
-  const Candidate* fastest = nullptr;
-  for (const Candidate& candidate : candidates_) {
-    if (candidate.cost.peak_bytes() > limit || (space >= 0 && candidate.space != space)) continue;
-    if (fastest == nullptr || candidate.cost.step_seconds() < fastest->cost.step_seconds()) {
-      fastest = &candidate;
-    }
+std::pair<int64_t, double> PlanSearch::Order(const Candidate& candidate) const {
+  return {std::max<int64_t>(0, candidate.cost.peak_bytes() - limit_),
+          candidate.cost.step_seconds()};
+}
+
+const Candidate* PlanSearch::BestOf(int space) const {
+  const Candidate* best = nullptr;
+  for (const Candidate* const candidate : candidates_) {
+    if (space >= 0 && candidate->space != space) continue;
+    if (best == nullptr || Order(*candidate) < Order(*best)) best = candidate;
   }
-  return fastest;
+  return best;
+}
+
+const Candidate* PlanSearch::best() const {
+  const Candidate* const best = BestOf();
+  return best == nullptr || best->cost.peak_bytes() > limit_ ? nullptr : best;
 }
 
 const Candidate* PlanSearch::Smallest() const {
   const Candidate* smallest = nullptr;
-  for (const Candidate& candidate : candidates_) {
-    if (smallest == nullptr || candidate.cost.peak_bytes() < smallest->cost.peak_bytes()) {
-      smallest = &candidate;
+  for (const Candidate* const candidate : candidates_) {
+    if (smallest == nullptr || candidate->cost.peak_bytes() < smallest->cost.peak_bytes()) {
+      smallest = candidate;
     }
   }
   return smallest;
@@ -276,7 +267,7 @@ double PlanSearch::Bound() const {
   for (const Space& space : spaces_) {
     Problem least = space.least;
     least.limit_bytes = limit_;
-    bound = std::min(bound, Seconds(LeastTime(least), space.repetitions));
+    bound = std::min(bound, space.SecondsOf(LeastTime(least)));
   }
   return bound;
 }
@@ -305,17 +296,17 @@ Explanation PlanSearch::Explain(const Candidate& candidate) const {
       if (other[i] == candidate.choices[i]) continue;
       Explanation::Decision::Alternative& alternative = *decision.add_alternatives();
       alternative.set_choice(unit.alternatives[k]);
-      const auto known = by_plan_.find(space.plan(other).SerializeAsString());
-      alternative.set_lowered(known != by_plan_.end());
+      const Candidate* const known = KnownOf(space.plan(other), nullptr);
+      alternative.set_lowered(known != nullptr);
       if (alternative.lowered()) {
-        alternative.set_step_seconds(known->second->cost.step_seconds());
-        alternative.set_peak_bytes(known->second->cost.peak_bytes());
+        alternative.set_step_seconds(known->cost.step_seconds());
+        alternative.set_peak_bytes(known->cost.peak_bytes());
         continue;
       }
       // The model's differences are closer than its sums.
       const Outcome outcome = Evaluate(space.problem, other);
       alternative.set_step_seconds(candidate.cost.step_seconds() +
-                                   Seconds(outcome.step_ps - now.step_ps, space.repetitions));
+                                   space.SecondsOf(outcome.step_ps - now.step_ps));
       alternative.set_peak_bytes(candidate.cost.peak_bytes() + outcome.peak_bytes - now.peak_bytes);
     }
   }

@@ -8,8 +8,8 @@
 //     space.units.push_back({.name = "blocks.0", .alternatives = {"replicated", "sharded"}});
 //     space.problem.units.push_back({replicated, sharded});
 //   }
-//   RETURN_IF_ERROR(plans.Search(std::move(space)).status());
-//   ASSIGN_OR_RETURN(const search::Candidate* const best, plans.Finish());
+//   ASSIGN_OR_RETURN(const search::Candidate* const best,
+//                    plans.Find([&] { return plans.Search(space).status(); }));
 //   host.Explain(plans.Explain(*best));
 //   return best->plan;
 //
@@ -17,11 +17,13 @@
 #ifndef TESSERA_STRATEGIES_API_SEARCH_PLAN_SEARCH_H_
 #define TESSERA_STRATEGIES_API_SEARCH_PLAN_SEARCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -53,10 +55,16 @@ struct Space {
   // Choices whose Plans were lowered, as those that the model was made of; may be empty. If the
   // model proposes none that fit, the leanest of them may.
   std::vector<KnownStep> known;
-  // Where lowering takes long: the costs of the same choices in a smaller run that needs about as
-  // much memory, as one with fewer micro-batches. Plans are lowered when one of these fits. May be
+  // Where lowering takes long: the Plan with the same choices in a smaller run, which needs about
+  // as much memory, as one with fewer micro-batches. A Plan is lowered when its sketch fits. May be
   // null.
-  std::function<absl::StatusOr<StepCost>(absl::Span<const int> choices)> sketch;
+  std::function<Plan(absl::Span<const int> choices)> sketch;
+  TesseraContext* sketch_context = nullptr;  // of the smaller run; outlives the search
+
+  // Returns a time of the problem, in a step.
+  double SecondsOf(int64_t ps) const {
+    return 1e-12 * static_cast<double>(ps) * static_cast<double>(repetitions);
+  }
 };
 
 // A Plan that the host lowered.
@@ -73,25 +81,41 @@ class PlanSearch {
  public:
   // `limit_bytes` of a rank; 0: there is none. The Plans are for a context; null: that of the run.
   PlanSearch(int64_t limit_bytes, Host& host, TesseraContext* context = nullptr);
+  ~PlanSearch();
+  PlanSearch(const PlanSearch&) = delete;
+  PlanSearch& operator=(const PlanSearch&) = delete;
 
-  // Lowers a Plan, each once; it is a candidate. In another context, which has another batch, it is
-  // none. InvalidArgument if the Plan cannot be run.
-  absl::StatusOr<Candidate> Lower(const Plan& plan, TesseraContext* other = nullptr);
+  // Returns the context of another batch, which is open as long as the object, or the host's error.
+  absl::StatusOr<TesseraContext*> ContextOf(int64_t batch);
 
-  // Lowers Plans of a space that its model proposes, until one fits and leaves little memory. The
-  // pointers to candidates are valid as long as the object.
+  // Lowers a Plan, each once; it is a candidate of this search. In another context, which has
+  // another batch, it is none. InvalidArgument if the Plan cannot be run. The pointers to
+  // candidates are valid as long as the object.
+  absl::StatusOr<const Candidate*> Lower(const Plan& plan, TesseraContext* other = nullptr) {
+    return LowerOnce(plan, other);
+  }
+  // Lowers Plans that are asked for next. Several at a time take less time than one after another.
+  absl::Status Prepare(absl::Span<const Plan> plans, TesseraContext* other = nullptr);
+  // Returns whether one of these Plans, the leanest of a space, fits or nearly does, or cannot be
+  // run. Else no other of the space will fit.
+  absl::StatusOr<bool> AnyNearLimit(absl::Span<const Plan> plans, TesseraContext* other = nullptr);
+
+  // Lowers Plans of a space that its model proposes, until one fits and leaves little memory.
   // Returns the seconds of the fastest one that fits; infinite if none does.
   absl::StatusOr<double> Search(Space space);
 
-  // Lowers Plans that differ in one choice from the fastest one, or else in two, as long as that is
-  // faster: few of a large model, which take longer and have a closer model. Returns the fastest;
-  // if no Plan fits, ResourceExhausted with the smallest limit that one fits: a search within this
-  // limit finds one, and within a byte less none.
-  absl::StatusOr<const Candidate*> Finish();
+  // Calls `search`, which searches spaces, and then lowers Plans that differ from the fastest ones
+  // in one, two or three choices, as long as that is faster: few of a large model, which take
+  // longer and have a closer model; all of a small space. Returns the fastest. If no Plan fits,
+  // ResourceExhausted with the smallest limit that one fits. To find it, all is repeated within a
+  // byte less than the leanest Plan so far needs, until nothing fits.
+  absl::StatusOr<const Candidate*> Find(const std::function<absl::Status()>& search);
 
+  // Returns whether lowering takes so long that few Plans are lowered.
+  absl::StatusOr<bool> IsLarge() const;
   // Returns the fastest candidate that fits; null if there is none.
-  const Candidate* best() const { return FastestWithin(limit_); }
-  int size() const { return static_cast<int>(candidates_.size()); }  // candidates
+  const Candidate* best() const;
+  int size() const { return static_cast<int>(candidates_.size()); }  // candidates of this search
 
   // Returns at least how long a step of any Plan of the searched spaces takes that fits, in
   // seconds; 0 if it is not known.
@@ -101,15 +125,25 @@ class PlanSearch {
   Explanation Explain(const Candidate& candidate) const;
 
  private:
-  // A choice for each unit, whether it exceeds the limit by the model, and its time.
+  // Choices for all units, and about what they take.
   struct Change {
-    bool exceeds;
-    int64_t step_ps;
+    int64_t peak_bytes;
+    double seconds;
     std::vector<int> choices;
   };
 
-  absl::StatusOr<Candidate*> LowerOnce(const Plan& plan);
+  // What the host said of a Plan, and the last search that asked.
+  struct Known {
+    absl::StatusOr<Candidate*> lowered;
+    int search = 0;
+  };
+  using Key =
+      std::pair<TesseraContext*, std::string>;  // the context, if it is another, and the Plan
+
+  absl::StatusOr<Candidate*> LowerOnce(const Plan& plan, TesseraContext* other);
   absl::StatusOr<Candidate*> LowerChoices(int space, const std::vector<int>& choices);
+  // Lowers choices, or their sketch if the space has sketches.
+  absl::StatusOr<const Candidate*> Sketch(int space, const std::vector<int>& choices);
   // Corrects the model's limit by what lowering finds. Returns the last choices that fit; empty if
   // none do.
   absl::StatusOr<std::vector<int>> Correct(int space);
@@ -117,12 +151,34 @@ class PlanSearch {
   absl::Status Propose(int space);
   // Returns the peak of choices, by the sketch if there is one.
   absl::StatusOr<int64_t> PeakOf(int space, const std::vector<int>& choices);
-  absl::Status FindSmallest();
-  absl::Status Improve(int most);
-  // Returns how many Plans Improve may lower.
-  absl::StatusOr<int> MostImprovements() const;
-  std::vector<Change> ChangesOf(const Candidate& candidate, bool of_two) const;
-  const Candidate* FastestWithin(int64_t limit, int space = -1) const;
+  // Begins another search. What is lowered stays known, and all else is as in a new object.
+  void Begin(int64_t limit);
+  absl::Status Repeat(const std::function<absl::Status()>& search);
+  // Lowers changes of the fastest candidate, unless a sketch says that they do not pay.
+  absl::Status TryChanges(const Candidate& fastest, absl::Span<const Change> changes);
+  // Lowers changes until there is a better candidate of the space, if asked to, or until as many
+  // Plans are lowered as may be.
+  absl::Status TryInOrder(const Candidate& now, absl::Span<const Change> changes,
+                          bool until_better = false);
+  absl::Status TryAll(const Candidate& now);  // the Plans of its space
+  absl::Status ImproveSpace(int space);
+  absl::Status Improve();
+  // Returns how many Plans all improvement may lower.
+  absl::StatusOr<int> MostLowerings(int64_t micro_batches) const;
+  // Return what this search lowered; null if it did not. SketchOf: the sketch of choices, or the
+  // Plan if there are no sketches.
+  const Candidate* KnownOf(const Plan& plan, TesseraContext* other) const;
+  const Candidate* SketchOf(int space, const std::vector<int>& choices) const;
+  // Return the changes of one choice, by the model; and those of two or three choices that fit and
+  // are not slow, if they do together what each does alone. The fastest come first.
+  std::vector<Change> SingleChanges(const Candidate& candidate) const;
+  std::vector<Change> JointChanges(const Candidate& candidate) const;
+  // By how much a candidate exceeds the limit, and its time: the least is best.
+  std::pair<int64_t, double> Order(const Candidate& candidate) const;
+  // Return whether a candidate fits nearly; and also is nearly as fast as the best.
+  bool IsNearLimit(const Candidate& candidate) const;
+  bool IsNear(const Candidate& candidate) const;
+  const Candidate* BestOf(int space = -1) const;  // or of all; null if there is none
   const Candidate* Smallest() const;
   void Report() const;
 
@@ -130,10 +186,18 @@ class PlanSearch {
   TesseraContext* const context_;
   int64_t limit_;
   std::vector<Space> spaces_;
-  std::vector<int64_t>
-      beyond_sketch_;  // by space: how many bytes a Plan needs more than its sketch
-  std::deque<Candidate> candidates_;
-  absl::flat_hash_map<std::string, Candidate*> by_plan_;
+  std::vector<int64_t> beyond_sketch_;  // by space: the bytes of a Plan beyond its sketch
+  // Improvement ends when so many Plans were asked for; and that of a space ends at give_up_at_,
+  // which is patience_ Plans after a better one was found.
+  size_t most_lowered_ = 0;
+  size_t give_up_at_ = 0;
+  size_t patience_ = 0;
+  int search_ = 1;
+  size_t asked_ = 0;                    // Plans for which this search asked, in any context
+  std::vector<Candidate*> candidates_;  // of this search
+  std::deque<Candidate> lowered_;
+  absl::flat_hash_map<int64_t, TesseraContext*> contexts_;  // by batch
+  absl::flat_hash_map<Key, Known> known_;
 };
 
 }  // namespace tessera::strategy::search
