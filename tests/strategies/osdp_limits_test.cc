@@ -56,18 +56,17 @@ void ExpectNoSlowerThanBaselines(const PlannedRun& run) {
   }
 }
 
-// A run of a small GPT, what is left open, and how much slower a larger limit may be.
+// A run of a small GPT, and what is left open.
 struct LimitsCase {
   int blocks;
   int ranks;
   int64_t batch;
   Settings open;
-  double allowed;
 };
 
 class OsdpLimitsTest : public testing::TestWithParam<LimitsCase> {};
 
-// Where there are hundreds of choices, all are lowered; of more of them the search is a heuristic.
+// The search is a heuristic: within a larger limit it tries other Plans.
 TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
   const LimitsCase& of = GetParam();
   PlanningSetup setup = SetupOf(TinyGpt(of.blocks));
@@ -80,7 +79,7 @@ TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
   for (const int64_t limit :
        LimitsBetween(SmallestLimit(run, of.open), ddp->cost.peak_bytes(), 13)) {
     const double seconds = SecondsWithin(run, limit, of.open);
-    EXPECT_LE(seconds, (1 + of.allowed) * smaller) << "at " << limit << " bytes";
+    EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);
   }
 }
@@ -88,10 +87,8 @@ TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
 // With 3 and 5 blocks, limits near the smallest one were slower by 21 and 28 %.
 INSTANTIATE_TEST_SUITE_P(
     Settings, OsdpLimitsTest,
-    testing::Values(LimitsCase{2, 4, 8, {}, 0}, LimitsCase{3, 4, 64, {}, 0.01},
-                    LimitsCase{5, 4, 128, {}, 0.01},
-                    LimitsCase{
-                        2, 4, 8, {PlanRequest::MICRO_BATCHES, PlanRequest::RECOMPUTE}, 0.01}));
+    testing::Values(LimitsCase{2, 4, 8, {}}, LimitsCase{3, 4, 64, {}}, LimitsCase{5, 4, 128, {}},
+                    LimitsCase{2, 4, 8, {PlanRequest::MICRO_BATCHES, PlanRequest::RECOMPUTE}}));
 
 // The fastest of the Plans that the search begins with was not improved, so that a larger limit, in
 // which it fits, was slower.
