@@ -1,7 +1,9 @@
 // Checks that the Plans of docs/plans train GPT on ranks as one process does.
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing/completion.h"
@@ -111,28 +113,35 @@ TEST(TrainingTest, ReductionsAfterEachMicroBatch) {
   ExpectSame(run, ReducedEachMicroBatch(plan), {1, 3});
 }
 
-// A group that is flat over two axes and gathered over one after the other. The result of the
-// gather over hosts is kept for the backward pass.
+// A group that is flat over two axes. In the order of the mesh they are gathered together; else
+// over one after the other, and what is gathered over the last one may be kept.
 constexpr char kFlatOverTwoAxes[] = R"plan(
   stages {
     mesh { name: "host" size: 2 }
     mesh { name: "core" }
     store { path: "tokens|targets" layout: "host: S(0), core: S(0)" }
-    group { path: "blocks.*" each: true over: "core" over: "host" $0 }
-    group { path: "wte|wpe|ln_f" over: "core" over: "host" gather: ONCE }
+    group { path: "blocks.*" each: true $0 }
+    group { path: "wte|wpe|ln_f" $1 gather: ONCE }
     pass { prefetch_gathers { distance: 1 } }
     pass { limit_gathers { in_flight: 2 } }
   })plan";
 
 TEST(TrainingTest, GroupsThatAreFlatOverTwoAxes) {
-  for (const char* group :
-       {"gather: EACH_PHASE", "gather: ONCE", "gather: EACH_PHASE again_over: 'core'",
-        "gather: EACH_PHASE again_over: 'core' reduce: EACH_MICRO_BATCH", "split_at_rows: true",
-        "split_at_multiples_of: 7"}) {
-    SCOPED_TRACE(group);
+  const char kApart[] = "over: 'core' over: 'host' ", kTogether[] = "over: 'host' over: 'core' ";
+  for (const auto& [axes, options] : std::vector<std::pair<const char*, const char*>>{
+           {kApart, "gather: EACH_PHASE"},
+           {kApart, "gather: ONCE"},
+           {kApart, "gather: EACH_PHASE again_over: 'core'"},
+           {kApart, "gather: EACH_PHASE again_over: 'core' reduce: EACH_MICRO_BATCH"},
+           {kApart, "split_at_rows: true"},
+           {kApart, "split_at_multiples_of: 7"},
+           {kTogether, "gather: EACH_PHASE"},
+           {kTogether, "gather: ONCE"},
+           {kTogether, "gather: EACH_PHASE again_over: 'host'"}}) {
+    SCOPED_TRACE(absl::StrCat(axes, options));
     Plan plan;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
-        absl::Substitute(kFlatOverTwoAxes, group), &plan));
+        absl::Substitute(kFlatOverTwoAxes, absl::StrCat(axes, options), axes), &plan));
     PlanPart& part = *plan.mutable_stages(0)->add_parts();
     part.set_graph("train");
     part.set_micro_batches(2);

@@ -5,6 +5,17 @@
 #include "core/status/status_macros.h"
 
 namespace tessera {
+namespace {
+
+// Returns the first of some axes that one collective serves: as long as they are in the order of
+// the mesh, so that the parts are in the order of the ranks.
+absl::Span<const int> FirstTogether(absl::Span<const int> axes) {
+  size_t count = 1;
+  while (count < axes.size() && axes[count] > axes[count - 1]) ++count;
+  return axes.first(count);
+}
+
+}  // namespace
 
 ProgramValueId FlatLowering::AddTensor(const std::string& path, DType dtype, Role role, int group) {
   return builder_.AddTensor(path, {dtype, {storage_.group(group)->part()}}, role, kNone);
@@ -91,19 +102,25 @@ absl::StatusOr<ProgramValueId> FlatLowering::FindOrAllReduce(ProgramValueId memb
                            output.role, position.group);
     RETURN_IF_ERROR(builder_.EmitCollective(
         RequestOf(CollectiveOperation::kAllReduce, storage_.group(position.group)->part(),
-                  output.dtype, axis),
+                  output.dtype, {&axis, 1}),
         stream, tensor, it->second));
   }
   return AddMember(output, position, it->second);
 }
 
+int64_t FlatLowering::RanksOver(absl::Span<const int> axes) const {
+  int64_t ranks = 1;
+  for (const int axis : axes) ranks *= builder_.program().mesh.axis(axis).size;
+  return ranks;
+}
+
 CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t elements,
-                                          DType dtype, int axis) const {
+                                          DType dtype, absl::Span<const int> axes) const {
   CollectiveRequest request;
   request.operation = operation;
   request.elements = elements;
   request.dtype = dtype;
-  request.mesh_axes = {builder_.program().mesh.axis(axis).name};
+  for (const int axis : axes) request.mesh_axes.push_back(builder_.program().mesh.axis(axis).name);
   return request;
 }
 
@@ -117,15 +134,22 @@ absl::StatusOr<ProgramValueId> FlatLowering::FindOrGather(ProgramValueId member,
   const absl::Span<const int> axes = storage_.axes(position.group);
   ProgramValueId tensor = builder_.Root(member);
   int64_t elements = group.part();
-  for (int i = static_cast<int>(axes.size()) - 1; i >= 0; --i) {
-    elements *= builder_.program().mesh.axis(axes[i]).size;
-    const bool kept = i >= static_cast<int>(axes.size()) - when.kept;
+  // The collectives of the reduction, in reverse, and apart where what is kept begins.
+  std::vector<absl::Span<const int>> gathers;
+  const size_t each_phase = axes.size() - when.kept;
+  for (size_t i = 0; i < axes.size(); i += gathers.back().size()) {
+    gathers.push_back(
+        FirstTogether(i < each_phase ? axes.subspan(i, each_phase - i) : axes.subspan(i)));
+  }
+  for (auto together = gathers.rbegin(); together != gathers.rend(); ++together) {
+    elements *= RanksOver(*together);
+    const bool kept = together->data() >= axes.data() + each_phase;
     const auto [it, inserted] = gathered_.try_emplace({tensor, kept ? kStep : when.period}, kNone);
     if (inserted) {
       it->second = builder_.AddTensor(absl::StrCat(builder_.value(tensor).path, ".all_gather"),
                                       {dtype, {elements}}, role, kNone);
       RETURN_IF_ERROR(builder_.EmitCollective(
-          RequestOf(CollectiveOperation::kAllGather, elements, dtype, axes[i]), stream, tensor,
+          RequestOf(CollectiveOperation::kAllGather, elements, dtype, *together), stream, tensor,
           it->second));
     }
     tensor = it->second;
@@ -179,11 +203,14 @@ absl::StatusOr<std::vector<ProgramValueId>> FlatLowering::Reduce(int group,
   builder_.SetGradientOf(assembled, gradients.parameter);
   ProgramValueId reduced = assembled;
   int64_t elements = storage_.group(group)->elements();
-  for (const int axis : storage_.axes(group)) {
+  const absl::Span<const int> axes = storage_.axes(group);
+  for (size_t begin = 0; begin < axes.size();) {
+    const absl::Span<const int> together = FirstTogether(axes.subspan(begin));
+    begin += together.size();
     const ProgramValueId full = reduced;
     const CollectiveRequest request =
-        RequestOf(CollectiveOperation::kReduceScatter, elements, dtype, axis);
-    elements /= builder_.program().mesh.axis(axis).size;
+        RequestOf(CollectiveOperation::kReduceScatter, elements, dtype, together);
+    elements /= RanksOver(together);
     reduced = builder_.AddTensor(absl::StrCat(builder_.value(full).path, ".reduce_scatter"),
                                  {dtype, {elements}}, Role::kGradient, kNone);
     builder_.SetGradientOf(reduced, gradients.parameter);
@@ -192,9 +219,10 @@ absl::StatusOr<std::vector<ProgramValueId>> FlatLowering::Reduce(int group,
   for (const int axis : gradients.other_axes) {
     const ProgramValueId part = reduced;
     reduced = AddTensor(absl::StrCat(path, ".all_reduce"), dtype, Role::kGradient, group);
-    RETURN_IF_ERROR(builder_.EmitCollective(
-        RequestOf(CollectiveOperation::kAllReduce, storage_.group(group)->part(), dtype, axis),
-        stream, part, reduced));
+    RETURN_IF_ERROR(
+        builder_.EmitCollective(RequestOf(CollectiveOperation::kAllReduce,
+                                          storage_.group(group)->part(), dtype, {&axis, 1}),
+                                stream, part, reduced));
   }
   std::vector<ProgramValueId> members;
   for (size_t m = 0; m < values.size(); ++m) {

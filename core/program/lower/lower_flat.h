@@ -88,8 +88,9 @@ class FlatLowering {
   // Emits one array that holds the members of a group, with zeros in the gaps.
   absl::StatusOr<ProgramValueId> EmitAssembled(int group, absl::Span<const ProgramValueId> values,
                                                DType dtype, const std::string& path);
+  int64_t RanksOver(absl::Span<const int> axes) const;
   CollectiveRequest RequestOf(CollectiveOperation operation, int64_t elements, DType dtype,
-                              int axis) const;
+                              absl::Span<const int> axes) const;
 
   ProgramBuilder& builder_;
   const FlatStorage& storage_;

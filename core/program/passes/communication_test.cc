@@ -200,6 +200,37 @@ TEST_F(CommunicationTest, AllGradientsOfAGroupWaitForTheReductionOfAnEarlierOne)
             "add = add(concat.reduced, concat_1.reduced)\n");
 }
 
+// Regression: the reduction over a second axis counted as that of one more group, and half as many
+// groups were reduced at a time.
+TEST_F(CommunicationTest, AReductionOverTwoAxesCountsOnce) {
+  Tensor x = graph_.Input("x", F64({kElements}));
+  const Tensor gradients[] = {Exp(x), Square(x), Negate(x)};
+  graph_.SetOutput("y", Add(Add(gradients[0], gradients[1]), gradients[2]));
+  TestProgram made(graph_, *backend_);
+  InstructionId position(1);
+  for (const char* path : {"exp", "square", "negate"}) {
+    for (const char* reduced : {"", ".reduced"}) {
+      Communicate(made, CollectiveOperation::kReduceScatter, absl::StrCat(path, reduced), kElements,
+                  kGradientStream, position);
+      position += 1;
+    }
+    position += 1;
+  }
+  LimitReductions(2, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "exp = exp(x)\n"
+            "exp.reduced = reduce-scatter(exp)\n"
+            "exp.reduced.reduced = reduce-scatter(exp.reduced)\n"
+            "square = square(x)\n"
+            "square.reduced = reduce-scatter(square)\n"
+            "square.reduced.reduced = reduce-scatter(square.reduced)\n"
+            "negate = negate(x) after exp.reduced\n"
+            "negate.reduced = reduce-scatter(negate)\n"
+            "negate.reduced.reduced = reduce-scatter(negate.reduced)\n"
+            "add = add(exp.reduced.reduced, square.reduced.reduced)\n"
+            "add_1 = add(add, negate.reduced.reduced)\n");
+}
+
 // Two gradients that are reduced later than they could be, and read in the other order.
 TEST_F(CommunicationTest, OrderReducesGradientsAtOnceAndReadsThemInThatOrder) {
   Tensor x = graph_.Input("x", F64({kElements}));

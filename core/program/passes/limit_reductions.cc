@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// The reduce-scatter of a group's gradients, and the instructions that write them, in order.
+// The first reduce-scatter of a group's gradients, and the instructions that write them, in order.
 struct GroupReduction {
   InstructionId instruction;
   std::vector<InstructionId> writes;
@@ -30,7 +30,12 @@ std::vector<GroupReduction> FindReductions(const Program& program) {
       continue;
     }
     const auto written = writes.find(program.TensorOf(instruction.inputs[0]));
-    if (written != writes.end()) reductions.push_back({i, written->second});
+    if (written == writes.end()) continue;
+    // Over a second axis, what the reduction over the first one wrote is reduced.
+    const bool is_first = absl::c_none_of(written->second, [&program](InstructionId write) {
+      return program.instructions[write].kind == InstructionKind::kCollective;
+    });
+    if (is_first) reductions.push_back({i, written->second});
   }
   return reductions;
 }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+
 namespace tessera {
 namespace {
 
@@ -52,9 +54,7 @@ std::optional<Range> OwnPartOf(const Program& program, const Instruction& instru
                                absl::Span<const int> coordinates) {
   if (instruction.kind != InstructionKind::kCollective) return std::nullopt;
   const CollectiveRequest& request = program.collectives[instruction.collective];
-  if (request.operation != CollectiveOperation::kAllGather || request.mesh_axes.size() != 1) {
-    return std::nullopt;
-  }
+  if (request.operation != CollectiveOperation::kAllGather) return std::nullopt;
   const ProgramValue& input = program.value(instruction.inputs[0]);
   const ProgramValue& output = program.value(instruction.outputs[0]);
   const bool plain = input.flat == kNone && input.sliced_from == kNone && output.within == kNone;
@@ -62,10 +62,15 @@ std::optional<Range> OwnPartOf(const Program& program, const Instruction& instru
   if (!plain || !state.state || state.space != program.buffers[output.buffer].space) {
     return std::nullopt;
   }
-  const absl::StatusOr<int> axis = program.mesh.FindAxis(request.mesh_axes[0]);
-  if (!axis.ok()) return std::nullopt;
-  const int64_t part = request.elements / program.mesh.axis(*axis).size;
-  return Range{coordinates[*axis] * part, (coordinates[*axis] + 1) * part};
+  int64_t ranks = 1, own = 0;  // parts are in the order of the ranks
+  for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+    const auto& [name, size] = program.mesh.axis(axis);
+    if (!absl::c_linear_search(request.mesh_axes, name)) continue;
+    ranks *= size;
+    own = own * size + coordinates[axis];
+  }
+  const int64_t part = request.elements / ranks;
+  return Range{own * part, (own + 1) * part};
 }
 
 // Returns whether a state keeps its gathered contents until the output has been read. `writers` are
