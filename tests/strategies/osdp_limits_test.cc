@@ -77,7 +77,7 @@ TEST_P(OsdpLimitsTest, ALargerLimitIsNeverSlower) {
   ASSERT_TRUE(ddp.ok()) << ddp.status();
   double smaller = std::numeric_limits<double>::infinity();
   for (const int64_t limit :
-       LimitsBetween(SmallestLimit(run, of.open), ddp->cost.peak_bytes(), 13)) {
+       LimitsBetween(SmallestLimit(run, of.open), ddp->cost.peak_bytes(), 15)) {
     const double seconds = SecondsWithin(run, limit, of.open);
     EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit << " bytes";
     smaller = std::min(smaller, seconds);

@@ -51,7 +51,7 @@ int ExpectRecomputedLess(const PlanningSetup& setup, const std::vector<int>& lim
   const PlannedRun dear(dearer);
   const std::vector<PlanRequest::Setting> open = {PlanRequest::RECOMPUTE};
   const std::vector<int64_t> all =
-      LimitsBetween(SmallestLimit(described, open), baselines[0].cost.peak_bytes(), /*count=*/9);
+      LimitsBetween(SmallestLimit(described, open), baselines[0].cost.peak_bytes(), /*count=*/5);
   int fewer = 0;
   for (const int i : limits) {
     SCOPED_TRACE(absl::StrCat("at ", all[i], " bytes"));
@@ -72,13 +72,13 @@ TEST(OsdpPricesTest, DearKernelsAreRecomputedLess) {
   PlanningSetup setup = SetupOf(TinyGpt(3));
   Link& link = *setup.cluster.mutable_between_hosts();
   link.set_bytes_per_second(10 * link.bytes_per_second());
-  EXPECT_GT(ExpectRecomputedLess(setup, {2, 4, 6}), 0);
+  EXPECT_GT(ExpectRecomputedLess(setup, {0, 1, 2, 3}), 0);
 }
 
 // The fastest of the Plans that the search begins with was not improved: it took 22 % longer than a
 // Plan that was known at other prices.
 TEST(OsdpPricesTest, AUniformPlanIsImprovedToo) {
-  EXPECT_GT(ExpectRecomputedLess(SetupOf(TinyGpt(3)), {2, 4, 6}), 0);
+  EXPECT_GT(ExpectRecomputedLess(SetupOf(TinyGpt(3)), {1, 2, 3}), 0);
 }
 
 // Under a hundredth of the bandwidth, what is sent decides.
@@ -145,9 +145,14 @@ TEST(OsdpPricesTest, EqualBlocksCostTheSame) {
       differ += relabelled.SerializeAsString() != chosen->plan.SerializeAsString() ? 1 : 0;
       const StepCost cost = run.Lower(relabelled);
       EXPECT_EQ(SentBytes(cost), SentBytes(chosen->cost));
-      EXPECT_NEAR(cost.step_seconds(), chosen->cost.step_seconds(), 0.01 * cost.step_seconds())
+      // Where the slices of a block are gathered depends on the blocks beside it.
+      const bool sliced = relabelled.stages(0).slice_size() > 0;
+      EXPECT_NEAR(cost.step_seconds(), chosen->cost.step_seconds(),
+                  (sliced ? 0.01 : 0.005) * cost.step_seconds())
           << limit;
-      EXPECT_NEAR(cost.peak_bytes(), chosen->cost.peak_bytes(), 0.005 * cost.peak_bytes()) << limit;
+      EXPECT_NEAR(cost.peak_bytes(), chosen->cost.peak_bytes(),
+                  (sliced ? 0.005 : 0.001) * cost.peak_bytes())
+          << limit;
       // And the one that was chosen is the fastest of those that fit.
       if (cost.peak_bytes() <= limit) {
         EXPECT_LE(chosen->cost.step_seconds(), 1.001 * cost.step_seconds()) << limit;
