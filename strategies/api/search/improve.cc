@@ -170,8 +170,9 @@ absl::Status PlanSearch::ImproveSpace(int space) {
   absl::flat_hash_set<const Candidate*> tried;
   // All changes of one choice, and some others.
   patience_ = kPatience;
-  for (const auto& alternatives : spaces_[space].problem.units)
+  for (const auto& alternatives : spaces_[space].problem.units) {
     patience_ += alternatives.size() - 1;
+  }
   give_up_at_ = asked_ + patience_;
   while (asked_ < std::min(most_lowered_, give_up_at_) && tried.size() < kStarts &&
          !host_.cancelled()) {
@@ -239,7 +240,7 @@ absl::StatusOr<int> PlanSearch::MostLowerings(int64_t micro_batches) const {
     operators = std::max<double>(operators, graph.ops_size());
   }
   operators *= static_cast<double>(micro_batches);
-  // What one takes, and how close the model is, both grow with the operators.
+  // The time of one, and how close the model is, both grow with the operators.
   return static_cast<int>(std::clamp(3e8 / operators / operators, 3., 1. * kMostLowerings));
 }
 

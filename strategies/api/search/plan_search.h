@@ -132,13 +132,13 @@ class PlanSearch {
     std::vector<int> choices;
   };
 
-  // What the host said of a Plan, and the last search that asked.
+  // The host's answer about a Plan, and the last search that asked.
   struct Known {
     absl::StatusOr<Candidate*> lowered;
     int search = 0;
   };
-  using Key =
-      std::pair<TesseraContext*, std::string>;  // the context, if it is another, and the Plan
+  // The context, if it is another one, and the Plan.
+  using Key = std::pair<TesseraContext*, std::string>;
 
   absl::StatusOr<Candidate*> LowerOnce(const Plan& plan, TesseraContext* other);
   absl::StatusOr<Candidate*> LowerChoices(int space, const std::vector<int>& choices);
