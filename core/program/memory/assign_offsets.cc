@@ -26,9 +26,11 @@ constexpr size_t kMaxRangesForPairs = 20000;
 // The largest number of live ranges in all tries together, after the first try.
 constexpr size_t kMaxRangesTried = 3'000'000;
 
-// Returns all ranges packed in the order of one walk through time.
-Assignment PackAll(absl::Span<const LiveRange> ranges, const Walk& walk) {
-  return PackInTime(ranges, walk, std::vector<bool>(ranges.size(), true), true).assignment;
+// Replaces `best` if ranges that are packed in the order of a walk through time take fewer bytes.
+void PackAll(absl::Span<const LiveRange> ranges, const Walk& walk, Assignment& best) {
+  const std::vector<bool> all(ranges.size(), true);
+  Packed packed = PackInTime(ranges, walk, all, /*chosen=*/true, best.bytes);
+  if (packed.complete) best = std::move(packed.assignment);
 }
 
 // The walks in which the ranges at the bottom and at the top are packed.
@@ -51,8 +53,10 @@ class BothEndsPacking {
 
   // Replaces `best` if these directions take fewer bytes.
   void Improve(Direction direction, Assignment& best) {
-    const Packed& lows = Pack(/*low=*/true, direction.low_backward);
-    const Packed& highs = Pack(/*low=*/false, direction.high_backward);
+    const Packed& lows = Pack(/*low=*/true, direction.low_backward, best.bytes);
+    if (!lows.complete) return;
+    const Packed& highs = Pack(/*low=*/false, direction.high_backward, best.bytes);
+    if (!highs.complete) return;
     const size_t moments = lows.heights.size();
     const auto height = [moments](const Packed& packed, bool backward, size_t m) {
       return packed.heights[backward ? moments - 1 - m : m];
@@ -71,11 +75,12 @@ class BothEndsPacking {
   }
 
  private:
-  // Packs one kind in one direction. Each packing is used twice, so it is kept.
-  const Packed& Pack(bool low, bool backward) {
+  // Packs one kind in one direction. Each packing is used twice, so it is kept. It is not complete
+  // if it cannot take fewer bytes, which later ones have to as well.
+  const Packed& Pack(bool low, bool backward, int64_t fewer_than) {
     absl::optional<Packed>& packed = packed_[low ? 1 : 0][backward ? 1 : 0];
     if (!packed.has_value()) {
-      packed = PackInTime(ranges_, walks_[backward ? 1 : 0], is_low_, low);
+      packed = PackInTime(ranges_, walks_[backward ? 1 : 0], is_low_, low, fewer_than);
     }
     return *packed;
   }
@@ -251,12 +256,12 @@ int64_t LiveBytesBound(absl::Span<const LiveRange> ranges) {
 Assignment AssignOffsets(absl::Span<const LiveRange> ranges) {
   const int64_t bound = LiveBytesBound(ranges);
   const Walk forward = MakeWalk(ranges, /*backward=*/false);
-  Assignment best = PackAll(ranges, forward);
+  Assignment best;
+  best.bytes = std::numeric_limits<int64_t>::max();
+  PackAll(ranges, forward, best);
   if (best.bytes == bound) return best;
   const std::array<Walk, 2> walks = {forward, MakeWalk(ranges, /*backward=*/true)};
-  if (Assignment assignment = PackAll(ranges, walks[1]); assignment.bytes < best.bytes) {
-    best = std::move(assignment);
-  }
+  PackAll(ranges, walks[1], best);
   if (ranges.size() <= kMaxRangesForPairs) ImproveByPairs(ranges, bound, best);
   // With many ranges, the last few percent are not worth the time.
   const int64_t target = bound + (ranges.size() <= kMaxRangesForPairs ? bound / 100 : bound / 20);

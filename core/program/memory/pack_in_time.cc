@@ -1,6 +1,7 @@
 #include "core/program/memory/pack_in_time.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -92,11 +93,22 @@ Walk MakeWalk(absl::Span<const LiveRange> ranges, bool backward) {
   });
   std::stable_sort(walk.ends.begin(), walk.ends.end(),
                    [&](int32_t a, int32_t b) { return end(a) < end(b); });
+  int64_t live = 0;
+  auto next_begin = walk.begins.begin(), next_end = walk.ends.begin();
+  for (const int32_t moment : walk.moments) {
+    for (; next_end != walk.ends.end() && end(*next_end) < moment; ++next_end) {
+      live -= ranges[*next_end].bytes;
+    }
+    for (; next_begin != walk.begins.end() && begin(*next_begin) == moment; ++next_begin) {
+      live += ranges[*next_begin].bytes;
+    }
+    walk.live_bytes.push_back(live);
+  }
   return walk;
 }
 
 Packed PackInTime(absl::Span<const LiveRange> ranges, const Walk& walk,
-                  const std::vector<bool>& in_set, bool chosen) {
+                  const std::vector<bool>& in_set, bool chosen, int64_t fewer_than) {
   const auto begin = [&](int32_t id) {
     return walk.backward ? -ranges[id].last : ranges[id].first;
   };
@@ -106,15 +118,19 @@ Packed PackInTime(absl::Span<const LiveRange> ranges, const Walk& walk,
   assignment.offsets.assign(ranges.size(), 0);
   packed.heights.reserve(walk.moments.size());
   Gaps gaps;
+  int64_t live = 0;
   auto next_begin = walk.begins.begin(), next_end = walk.ends.begin();
-  for (const int32_t moment : walk.moments) {
+  for (size_t m = 0; m < walk.moments.size(); ++m) {
+    const int32_t moment = walk.moments[m];
     for (; next_end != walk.ends.end() && end(*next_end) < moment; ++next_end) {
       if (in_set[*next_end] != chosen) continue;
+      live -= ranges[*next_end].bytes;
       gaps.Add(assignment.offsets[*next_end], ranges[*next_end].bytes);
     }
     for (; next_begin != walk.begins.end() && begin(*next_begin) == moment; ++next_begin) {
       if (in_set[*next_begin] != chosen) continue;
       const int64_t bytes = ranges[*next_begin].bytes;
+      live += bytes;
       int64_t offset = gaps.Take(bytes);
       if (offset < 0) {
         offset = gaps.TakeLast(assignment.bytes);
@@ -123,7 +139,9 @@ Packed PackInTime(absl::Span<const LiveRange> ranges, const Walk& walk,
       assignment.offsets[*next_begin] = offset;
     }
     packed.heights.push_back(gaps.BeginOfLast(assignment.bytes));
+    if (packed.heights.back() + walk.live_bytes[m] - live >= fewer_than) return packed;
   }
+  packed.complete = true;
   return packed;
 }
 
