@@ -5,7 +5,13 @@
 
 namespace tessera::strategy {
 
-CollectivePrices::CollectivePrices(const std::string& axis, int ranks) : axis_(axis) {
+CollectivePrices::CollectivePrices(const std::string& axis, int64_t ranks, int64_t groups)
+    : axis_(axis) {
+  if (groups > 1) {
+    MeshAxis& outer = *request_.add_mesh();
+    outer.set_name("outer");
+    outer.set_size(groups);
+  }
   MeshAxis& added = *request_.add_mesh();
   added.set_name(axis);
   added.set_size(ranks);
@@ -28,13 +34,15 @@ absl::Status CollectivePrices::Ask(const Host& host) {
 
 absl::StatusOr<std::vector<GroupTimes>> PriceGroups(const Request& request, const std::string& axis,
                                                     absl::Span<const StoredGroup> groups,
-                                                    const Host& host) {
+                                                    int64_t node_ranks, const Host& host) {
   using Collective = ProgramProto::Collective;
   const PrecisionChoice& precision = request.message().precision();
   struct Calls {
-    std::vector<int> gathers, reductions;
+    std::vector<int> gathers, node_gathers, reductions;
   };
   CollectivePrices prices(axis, request.ranks());
+  const int64_t in_node = std::max<int64_t>(1, node_ranks);
+  CollectivePrices node_prices("node", in_node, request.ranks() / in_node);
   std::vector<Calls> calls;
   int64_t replicated = 0;  // elements
   for (const StoredGroup& group : groups) {
@@ -43,6 +51,8 @@ absl::StatusOr<std::vector<GroupTimes>> PriceGroups(const Request& request, cons
       if (!group.replicated) {
         of_group.gathers.push_back(
             prices.Add(Collective::ALL_GATHER, precision.parameters(), elements));
+        of_group.node_gathers.push_back(
+            node_prices.Add(Collective::ALL_GATHER, precision.parameters(), elements));
       }
       of_group.reductions.push_back(
           prices.Add(group.replicated ? Collective::ALL_REDUCE : Collective::REDUCE_SCATTER,
@@ -52,10 +62,12 @@ absl::StatusOr<std::vector<GroupTimes>> PriceGroups(const Request& request, cons
   }
   const int all = prices.Add(Collective::ALL_REDUCE, precision.reduction(), replicated);
   RETURN_IF_ERROR(prices.Ask(host));
+  RETURN_IF_ERROR(node_prices.Ask(host));
   std::vector<GroupTimes> times;
   for (size_t i = 0; i < groups.size(); ++i) {
     GroupTimes& of_group = times.emplace_back();
     for (const int call : calls[i].gathers) of_group.gather += prices[call];
+    for (const int call : calls[i].node_gathers) of_group.gather_in_node += node_prices[call];
     for (const int call : calls[i].reductions) of_group.reduction += prices[call];
     if (!groups[i].replicated || replicated == 0) continue;
     int64_t elements = 0;

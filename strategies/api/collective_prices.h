@@ -1,5 +1,4 @@
-// Prices of collectives among all ranks, asked for in one call; and the times of groups of
-// parameters.
+// Prices of collectives, asked for in one call; and the times of groups of parameters.
 #ifndef TESSERA_STRATEGIES_API_COLLECTIVE_PRICES_H_
 #define TESSERA_STRATEGIES_API_COLLECTIVE_PRICES_H_
 
@@ -17,8 +16,9 @@ namespace tessera::strategy {
 // Thread safety: none.
 class CollectivePrices {
  public:
-  // The axis is as the Plans name it.
-  CollectivePrices(const std::string& axis, int ranks);
+  // Of collectives over an axis, which is as the Plans name it: all ranks; or consecutive ones, if
+  // there are so many groups of `ranks`.
+  CollectivePrices(const std::string& axis, int64_t ranks, int64_t groups = 1);
 
   // Returns the index of a collective over arrays of so many elements on each rank: the whole array
   // of an all-reduce, the gathered array of an all-gather, and the array that a reduce-scatter
@@ -43,15 +43,17 @@ struct StoredGroup {
 
 // Seconds of the link.
 struct GroupTimes {
-  double gather = 0;     // of all arrays, once; 0: replicated
-  double reduction = 0;  // of all gradients, once
+  double gather = 0;          // of all arrays, once; 0: replicated
+  double gather_in_node = 0;  // of all arrays, among the ranks of a node
+  double reduction = 0;       // of all gradients, once
 };
 
 // Returns the times of each group, in the dtypes of the run. The gradients of replicated groups are
-// reduced together, in buckets: each takes its share of that. Errors are those of the host.
+// reduced together, in buckets: each takes its share of that. A node has so many consecutive ranks;
+// 0: there are no nodes. Errors are those of the host.
 absl::StatusOr<std::vector<GroupTimes>> PriceGroups(const Request& request, const std::string& axis,
                                                     absl::Span<const StoredGroup> groups,
-                                                    const Host& host);
+                                                    int64_t node_ranks, const Host& host);
 
 }  // namespace tessera::strategy
 

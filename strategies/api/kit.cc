@@ -121,6 +121,13 @@ std::vector<int64_t> Request::MicroBatchCounts(int64_t batch) const {
   return counts;
 }
 
+int64_t Request::NodeRanks() const {
+  for (const int64_t node : {int64_t{cluster().ranks_per_host()}, int64_t{2}}) {
+    if (node > 1 && node < ranks() && ranks() % node == 0) return node;
+  }
+  return 0;
+}
+
 bool Request::MayDecide(PlanRequest::Setting setting) const {
   return std::find(message_.open().begin(), message_.open().end(), setting) !=
          message_.open().end();

@@ -41,6 +41,13 @@ GroupChoice& PlanBuilder::Group(absl::Span<const std::string> paths,
   return group;
 }
 
+void PlanBuilder::Slice(absl::string_view path, int dimension, int64_t count) {
+  SliceChoice& slices = *stage().add_slice();
+  slices.set_path(std::string(path.data(), path.size()));
+  slices.set_dimension(dimension);
+  slices.set_count(count);
+}
+
 void PlanBuilder::Precision(TypeProto::DType parameters, TypeProto::DType reduction) {
   if (parameters != TypeProto::F32) stage().mutable_precision()->set_parameters(parameters);
   if (reduction != TypeProto::F32) stage().mutable_precision()->set_reduction(reduction);

@@ -40,6 +40,8 @@ class PlanBuilder {
   // Adds a group: the parameters at these paths, or in these scopes, are one array, which is split
   // over the axes. The first axis is the outermost.
   GroupChoice& Group(absl::Span<const std::string> paths, absl::Span<const std::string> axes);
+  // Stores and uses a parameter in so many slices along a dimension (SliceChoice).
+  void Slice(absl::string_view path, int dimension, int64_t count);
   // Sets the dtypes in which parameters are used, and their gradients reduced. F32 is the default.
   void Precision(TypeProto::DType parameters, TypeProto::DType reduction);
   // Makes the Plan one for a batch of so many rows; a request must leave the batch open

@@ -10,6 +10,8 @@
 namespace tessera::strategy {
 namespace {
 
+constexpr int64_t kStoredBytes = 4;  // of an element: parameters are stored in f32
+
 // The elements of each slice but the last one.
 int64_t SliceSize(int64_t extent, int64_t count) { return (extent + count - 1) / count; }
 
@@ -81,6 +83,26 @@ std::vector<Unit> UnitsOf(const ModelInfo& model, int64_t min_slices) {
   std::stable_partition(units.begin(), units.end(),
                         [](const Unit& unit) { return unit.block < 0; });
   return units;
+}
+
+std::vector<std::vector<std::string>> Piece::SlicedGroups(int64_t count) const {
+  std::vector<std::vector<std::string>> groups;
+  for (int64_t i = 0; i < Slices(count); ++i) groups.push_back({SlicePath(i, count)});
+  groups[0].insert(groups[0].end(), parameters.begin() + 1, parameters.end());
+  return groups;
+}
+
+std::vector<int64_t> ArraysOf(const Unit& unit) { return {unit.bytes / kStoredBytes}; }
+
+std::vector<int64_t> ArraysOfPieces(const Unit& unit, int64_t slices) {
+  std::vector<int64_t> elements;
+  for (const Piece& piece : unit.pieces) {
+    const int64_t count = piece.slice_dimension < 0 ? 1 : piece.Slices(slices);
+    const int64_t slice = piece.largest_bytes / count / kStoredBytes;
+    elements.push_back(piece.bytes / kStoredBytes - (count - 1) * slice);
+    elements.insert(elements.end(), count - 1, slice);
+  }
+  return elements;
 }
 
 }  // namespace tessera::strategy

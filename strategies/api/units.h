@@ -23,6 +23,9 @@ struct Piece {
   int64_t Slices(int64_t count) const;
   // Returns the path of a slice of it: "wte[0:64]".
   std::string SlicePath(int64_t slice, int64_t count) const;
+  // Returns the paths of each group of a Plan if the largest parameter is divided into `count`, and
+  // the others are in the group of the first slice.
+  std::vector<std::vector<std::string>> SlicedGroups(int64_t count) const;
 };
 
 // A block, or the parameters that lie in none. They can be one group of a Plan.
@@ -40,6 +43,11 @@ struct Unit {
 // sliced if it has at least `min_slices` elements along a dimension along which it can be split
 // (Host::ModelWithSplits). Thread safety: a pure function.
 std::vector<Unit> UnitsOf(const ModelInfo& model, int64_t min_slices = 2);
+
+// Return the elements of each array that is gathered if a unit is a group, and if each piece is one
+// whose largest parameter, if it can be, is divided into `slices`.
+std::vector<int64_t> ArraysOf(const Unit& unit);
+std::vector<int64_t> ArraysOfPieces(const Unit& unit, int64_t slices);
 
 }  // namespace tessera::strategy
 

@@ -6,60 +6,75 @@
 namespace tessera::strategy::osdp {
 namespace {
 
-constexpr int64_t kStoredBytes = 4;  // of an element: parameters are stored in f32
+// Adds groups to a Plan.
+struct Groups {
+  PlanBuilder& plan;
+  std::vector<std::string> axes = {kAxis};
 
-void AddGroup(const std::vector<std::string>& paths, GroupChoice::Gather gather,
-              PlanBuilder& plan) {
-  GroupChoice& group = plan.Group(paths, {kAxis});
-  group.set_gather(gather);
-  group.set_reduce(GroupChoice::EACH_MICRO_BATCH);
-}
-
-void AddSlicedPiece(const Piece& piece, PlanBuilder& plan) {
-  if (piece.slice_dimension < 0) return AddGroup(piece.parameters, GroupChoice::EACH_PHASE, plan);
-  SliceChoice& slices = *plan.stage().add_slice();
-  slices.set_path(piece.parameters[0]);
-  slices.set_dimension(piece.slice_dimension);
-  slices.set_count(piece.Slices(kSlices));
-  for (int64_t i = 0; i < piece.Slices(kSlices); ++i) {
-    std::vector<std::string> paths = {piece.SlicePath(i, kSlices)};
-    if (i == 0) paths.insert(paths.end(), piece.parameters.begin() + 1, piece.parameters.end());
-    AddGroup(paths, GroupChoice::EACH_PHASE, plan);
+  void Add(const std::vector<std::string>& paths, GroupChoice::Gather gather, bool in_node) {
+    // A node holds what is gathered over the nodes.
+    GroupChoice& group = in_node ? plan.Group(paths, {kNodeAxis, kAxis}) : plan.Group(paths, axes);
+    if (in_node) group.set_again_over(kNodeAxis);
+    group.set_gather(gather);
+    group.set_reduce(GroupChoice::EACH_MICRO_BATCH);
   }
-}
+
+  void AddPiece(const Piece& piece, bool sliced) {
+    if (!sliced || piece.slice_dimension < 0) {
+      return Add(piece.parameters, GroupChoice::EACH_PHASE, /*in_node=*/false);
+    }
+    plan.Slice(piece.parameters[0], piece.slice_dimension, piece.Slices(kSlices));
+    for (const std::vector<std::string>& paths : piece.SlicedGroups(kSlices)) {
+      Add(paths, GroupChoice::EACH_PHASE, /*in_node=*/false);
+    }
+  }
+};
 
 }  // namespace
 
 std::string NameOf(const Mode& mode) {
-  constexpr const char* kNames[] = {
-      "replicated",          "sharded",          "sharded, gathered once",
-      "sharded by operator", "sharded by slice", "optimizer state sharded"};
+  constexpr const char* kNames[] = {"replicated",
+                                    "sharded",
+                                    "sharded, gathered once",
+                                    "sharded by operator",
+                                    "sharded by slice",
+                                    "optimizer state sharded",
+                                    "sharded, gathered again in a node"};
   return absl::StrCat(kNames[static_cast<int>(mode.storage)], mode.recompute ? ", recomputed" : "");
 }
 
 bool CanBe(const Unit& unit, Storage storage) {
+  // The others are used by the first and the last operators, and stay.
+  if (storage == Storage::kNode) return unit.block >= 0;
   if (storage == Storage::kPieces) return unit.pieces.size() > 1;
   if (storage != Storage::kSlices) return true;
   return absl::c_any_of(unit.pieces, [](const Piece& piece) { return piece.slice_dimension >= 0; });
 }
 
-Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::vector<Mode>& modes,
-            PlanPart::Logits logits, const Settings& settings) {
+Plan PlanOf(const Run& run, const std::vector<Mode>& modes, PlanPart::Logits logits,
+            const Settings& settings) {
   PlanBuilder plan;
+  Groups groups = {plan};
   plan.Axis(kAxis);
-  plan.SplitBatch(model);
+  if (absl::c_any_of(modes, [](const Mode& mode) { return mode.storage == Storage::kNode; })) {
+    plan.Axis(kNodeAxis, run.node_ranks);
+    groups.axes.emplace_back(kNodeAxis);
+  }
+  plan.SplitBatch(run.model);
   bool gathers = false, buckets = false;
   std::vector<std::string> recomputed;
-  for (size_t i = 0; i < units.size(); ++i) {
-    const Unit& unit = units[i];
+  for (size_t i = 0; i < run.units.size(); ++i) {
+    const Unit& unit = run.units[i];
     const Storage storage = modes[i].storage;
     (storage == Storage::kReplicated ? buckets : gathers) = true;
-    if (storage == Storage::kSharded) AddGroup(unit.parameters, GroupChoice::EACH_PHASE, plan);
-    if (storage == Storage::kOnce) AddGroup(unit.parameters, GroupChoice::ONCE, plan);
-    if (storage == Storage::kUpdated) AddGroup(unit.parameters, GroupChoice::AFTER_UPDATE, plan);
-    for (const Piece& piece : unit.pieces) {
-      if (storage == Storage::kPieces) AddGroup(piece.parameters, GroupChoice::EACH_PHASE, plan);
-      if (storage == Storage::kSlices) AddSlicedPiece(piece, plan);
+    if (IsByPiece(storage)) {
+      for (const Piece& piece : unit.pieces) groups.AddPiece(piece, storage == Storage::kSlices);
+    } else if (storage != Storage::kReplicated) {
+      groups.Add(unit.parameters,
+                 storage == Storage::kOnce      ? GroupChoice::ONCE
+                 : storage == Storage::kUpdated ? GroupChoice::AFTER_UPDATE
+                                                : GroupChoice::EACH_PHASE,
+                 storage == Storage::kNode);
     }
     if (modes[i].recompute && unit.block >= 0 && !absl::c_linear_search(recomputed, unit.name)) {
       recomputed.push_back(unit.name);
@@ -71,25 +86,15 @@ Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::v
     plan.stage().add_pass()->mutable_limit_gathers()->set_in_flight(settings.prefetches ? 2 : 1);
   }
   if (settings.batch > 0) plan.Batch(settings.batch);
-  if (settings.sets_micro_batches) plan.MicroBatches(model, settings.micro_batches);
-  plan.Recompute(model.graph, recomputed);
-  if (logits != PlanPart::LOGITS_UNSET) plan.Logits(model.graph, logits);
+  if (settings.sets_micro_batches) plan.MicroBatches(run.model, settings.micro_batches);
+  plan.Recompute(run.model.graph, recomputed);
+  if (logits != PlanPart::LOGITS_UNSET) plan.Logits(run.model.graph, logits);
   return plan.Build();
 }
 
 std::vector<int64_t> Gathers(const Unit& unit, Storage storage) {
-  if (storage != Storage::kPieces && storage != Storage::kSlices) {
-    return {unit.bytes / kStoredBytes};
-  }
-  std::vector<int64_t> elements;
-  for (const Piece& piece : unit.pieces) {
-    const bool sliced = storage == Storage::kSlices && piece.slice_dimension >= 0;
-    const int64_t count = sliced ? piece.Slices(kSlices) : 1;
-    const int64_t slice = piece.largest_bytes / count / kStoredBytes;
-    elements.push_back(piece.bytes / kStoredBytes - (count - 1) * slice);
-    elements.insert(elements.end(), count - 1, slice);
-  }
-  return elements;
+  if (!IsByPiece(storage)) return ArraysOf(unit);
+  return ArraysOfPieces(unit, storage == Storage::kSlices ? kSlices : 1);
 }
 
 }  // namespace tessera::strategy::osdp

@@ -11,7 +11,9 @@
 
 namespace tessera::strategy::osdp {
 
-inline constexpr char kAxis[] = "data";  // of the mesh: all ranks
+// Axes of the mesh: all ranks; if units are gathered in nodes, the nodes, and the ranks of a node.
+inline constexpr char kAxis[] = "data";
+inline constexpr char kNodeAxis[] = "node";
 
 enum class Storage {
   kReplicated,
@@ -20,9 +22,11 @@ enum class Storage {
   kPieces,   // sharded, each piece gathered by itself, for each pass
   kSlices,   // sharded, and the largest parameter of each piece also in kSlices slices
   kUpdated,  // replicated; optimizer state is sharded, and what it updates is gathered
+  kNode,     // sharded, gathered for the forward pass, and for the backward pass within a node
 };
 inline constexpr Storage kStorages[] = {Storage::kReplicated, Storage::kSharded, Storage::kOnce,
-                                        Storage::kPieces,     Storage::kSlices,  Storage::kUpdated};
+                                        Storage::kPieces,     Storage::kSlices,  Storage::kUpdated,
+                                        Storage::kNode};
 inline constexpr int64_t kSlices = 4;
 
 struct Mode {
@@ -34,6 +38,24 @@ struct Mode {
 
 std::string NameOf(const Mode& mode);  // "sharded, recomputed"
 
+// A run that is planned. All must outlive the spaces.
+struct Run {
+  const Request& request;
+  int64_t batch;            // rows of the global batch
+  TesseraContext* context;  // with the Graphs at this batch
+  const ModelInfo& model;
+  const std::vector<Unit>& units;
+  int64_t node_ranks;  // Request::NodeRanks
+  Host& host;
+};
+
+// Return whether each rank has all of a unit's parameters, and whether its pieces are groups.
+inline bool IsWhole(Storage storage) {
+  return storage == Storage::kReplicated || storage == Storage::kUpdated;
+}
+inline bool IsByPiece(Storage storage) {
+  return storage == Storage::kPieces || storage == Storage::kSlices;
+}
 // Returns whether a unit can be in a mode that is not the same as a simpler one.
 bool CanBe(const Unit& unit, Storage storage);
 
@@ -48,8 +70,8 @@ struct Settings {
 };
 
 // Returns the Plan in which each unit is in its mode.
-Plan PlanOf(const ModelInfo& model, const std::vector<Unit>& units, const std::vector<Mode>& modes,
-            PlanPart::Logits logits, const Settings& settings);
+Plan PlanOf(const Run& run, const std::vector<Mode>& modes, PlanPart::Logits logits,
+            const Settings& settings);
 
 // Returns the elements of each gather of a unit's parameters, and of each reduction of its
 // gradients.

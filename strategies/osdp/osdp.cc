@@ -72,7 +72,7 @@ absl::StatusOr<Decided> Decide(const Request& request, int64_t batch, TesseraCon
                                Host& host) {
   ASSIGN_OR_RETURN(const ModelInfo model, host.ModelWithSplits(context));
   const std::vector<Unit> units = UnitsOf(model, osdp::kSlices);
-  const osdp::Run run = {request, batch, context, model, units, host};
+  const osdp::Run run = {request, batch, context, model, units, request.NodeRanks(), host};
   search::PlanSearch plans(request.memory_limit_bytes(), host, context);
   const auto search = [&] { return SearchSpaces(run, plans); };
   ASSIGN_OR_RETURN(const search::Candidate* const best, plans.Find(search));

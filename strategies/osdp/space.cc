@@ -58,10 +58,10 @@ class Corners {
     for (const Storage storage : kStorages) {
       const bool any = absl::c_any_of(run_.units, [&](const Unit& u) { return CanBe(u, storage); });
       if (!any || (storage == Storage::kSlices && !settings_.slices)) continue;
+      if (storage == Storage::kNode && run_.node_ranks == 0) continue;
       if (storage != Storage::kSharded) modes.push_back({storage, false});
       // In other units recomputation saves and costs the same as in those that are sharded.
-      const bool each_pass = storage == Storage::kSharded || storage == Storage::kPieces ||
-                             storage == Storage::kSlices;
+      const bool each_pass = storage == Storage::kSharded || IsByPiece(storage);
       if (each_pass && recomputes) modes.push_back({storage, true});
       if (each_pass) lean.push_back({storage, recomputes});
     }
@@ -85,7 +85,6 @@ class Corners {
     }
     return nullptr;
   }
-  std::vector<Corner>& all() { return corners_; }
   const std::vector<Corner>& all() const { return corners_; }
   PlanPart::Logits logits() const { return logits_; }
   // The settings and the context in which they are lowered; null: that of the run.
@@ -106,8 +105,8 @@ class Corners {
   }
 
   Plan PlanIn(Mode mode, bool kept_logits = false) const {
-    return PlanOf(run_.model, run_.units, ModesOf(run_.units, mode),
-                  kept_logits ? PlanPart::KEPT : logits_, settings_);
+    return PlanOf(run_, ModesOf(run_.units, mode), kept_logits ? PlanPart::KEPT : logits_,
+                  settings_);
   }
 
   std::vector<Plan> PlansIn(const std::vector<Mode>& modes) const {
@@ -131,6 +130,9 @@ class Corners {
       corner.work.push_back(computes ? work[block + 1] : Work());
     }
     corner.work.push_back(work.back());
+    if (IsWhole(mode.storage) && !corners_.empty()) {
+      search::DivideCasts(run_.units, corners_.front().work[0], absl::MakeSpan(corner.work));
+    }
     corners_.push_back(std::move(corner));
     return absl::OkStatus();
   }
@@ -142,20 +144,6 @@ class Corners {
   PlanPart::Logits logits_ = PlanPart::RECOMPUTED;  // unless they are kept
   std::vector<Corner> corners_;
 };
-
-// Parameters that are not split are cast before the first block is computed, all of them. Each unit
-// gets its share of that time.
-void DivideCasts(const std::vector<Unit>& units, const Corner& sharded, Corner& replicated) {
-  double& first = replicated.work[0].forward.computation_seconds;
-  const double casts = std::max(0.0, first - sharded.work[0].forward.computation_seconds);
-  first -= casts;
-  double bytes = 0;
-  for (const Unit& unit : units) bytes += static_cast<double>(unit.bytes);
-  for (size_t i = 0; i < units.size(); ++i) {
-    replicated.work[i].forward.computation_seconds +=
-        casts * static_cast<double>(units[i].bytes) / bytes;
-  }
-}
 
 // The modes of each unit's alternatives, and the logits of the alternatives of the last one.
 struct Choices {
@@ -174,6 +162,7 @@ class Maker {
       : units_(run.units),
         corners_(corners),
         ranks_(run.request.ranks()),
+        node_ranks_(run.node_ranks),
         micro_batches_(micro_batches) {
     const TypeProto::DType used = run.request.message().precision().parameters();
     casts_ = used == TypeProto::BF16 || used == TypeProto::F16;
@@ -227,16 +216,18 @@ class Maker {
     const bool recompute = corner.mode.recompute;
     const Corner* const plain =
         corners_.Find({recompute ? Storage::kSharded : Storage::kReplicated, recompute});
-    const int64_t kept =
-        std::max<int64_t>(0, (plain == nullptr ? corner : *plain).work[i].kept_bytes);
+    int64_t kept = std::max<int64_t>(0, (plain == nullptr ? corner : *plain).work[i].kept_bytes);
+    const int64_t used = casts_ ? unit.bytes / 2 : unit.bytes;
+    if (storage == Storage::kNode) kept += used / node_ranks_;
     const bool replicated = storage == Storage::kReplicated, updated = storage == Storage::kUpdated;
-    const bool whole = replicated || updated;
+    const bool whole = IsWhole(storage);
     // Parameters outside of blocks are used by the first and the last operators, and stay.
     const bool once =
         storage == Storage::kOnce || (unit.block < 0 && !whole && storage != Storage::kSlices);
     const int64_t parts = replicated ? 1 : ranks_;
     const auto share = [parts](int64_t bytes) { return (bytes + parts - 1) / parts; };
     const int64_t gather = Picoseconds(times.gather), once_a_step = gather / micro_batches_;
+    const double again = storage == Storage::kNode ? times.gather_in_node : times.gather;
     // A unit of several gathers waits for them between operators, even if the link has time.
     const bool waits = Gathers(unit, storage).size() > 1;
     const auto with_waits = [&](const search::PassWork& pass, double link) {
@@ -247,8 +238,8 @@ class Maker {
     Alternative alternative = {
         .forward_gather_ps = updated ? 0 : (once ? once_a_step : gather),
         .forward_ps = with_waits(work.forward, times.gather),
-        .backward_gather_ps = once || updated ? 0 : gather,
-        .backward_ps = with_waits(work.backward, times.gather + times.reduction),
+        .backward_gather_ps = once || updated ? 0 : Picoseconds(again),
+        .backward_ps = with_waits(work.backward, again + times.reduction),
         // Full gradients are reduced once, after the last micro-batch.
         .reduction_ps = Picoseconds(times.reduction) / (replicated ? micro_batches_ : 1) +
                         (updated ? once_a_step : 0),
@@ -257,7 +248,6 @@ class Maker {
     if (updated) alternative.held_bytes += unit.bytes - share(unit.bytes);
     // Parameters as they are used, from the first forward to the last backward pass.
     if (once || (whole && casts_)) {
-      const int64_t used = casts_ ? unit.bytes / 2 : unit.bytes;
       alternative.held_bytes += used;
       if (unit.block >= 0 && micro_batches_ == 1) alternative.growth_bytes -= used;
     }
@@ -296,7 +286,7 @@ class Maker {
 
   const std::vector<Unit>& units_;
   const Corners& corners_;
-  const int64_t ranks_;
+  const int64_t ranks_, node_ranks_;
   const int64_t micro_batches_;
   bool casts_ = false;  // parameters are used in 16 bits
 };
@@ -320,19 +310,12 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
                                         search::PlanSearch& plans) {
   Corners corners(run, settings, plans);
   RETURN_IF_ERROR(corners.LowerAll());
-  const Corner* const sharded = corners.Find({Storage::kSharded, false});
   // Units that cannot be in a mode are sharded there.
-  if (sharded == nullptr) {
+  if (corners.Find({Storage::kSharded, false}) == nullptr) {
     const std::vector<Mode> replicated(run.units.size());
-    const Plan plan = PlanOf(run.model, run.units, replicated, PlanPart::LOGITS_UNSET, settings);
+    const Plan plan = PlanOf(run, replicated, PlanPart::LOGITS_UNSET, settings);
     RETURN_IF_ERROR(plans.Lower(plan).status());
     return absl::InvalidArgumentError("no parameter of this model can be sharded");
-  }
-  for (Corner& corner : corners.all()) {
-    const Storage storage = corner.mode.storage;
-    if (storage == Storage::kReplicated || storage == Storage::kUpdated) {
-      DivideCasts(run.units, *sharded, corner);
-    }
   }
   std::vector<StoredGroup> groups;
   for (const Unit& unit : run.units) {
@@ -341,7 +324,7 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
     }
   }
   ASSIGN_OR_RETURN(const std::vector<GroupTimes> times,
-                   PriceGroups(run.request, kAxis, groups, run.host));
+                   PriceGroups(run.request, kAxis, groups, run.node_ranks, run.host));
   search::Space space;
   space.repetitions = settings.micro_batches;
   if (space.repetitions > 1) space.name = absl::StrCat(space.repetitions, " micro-batches");
@@ -352,7 +335,7 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
     return [choices, run, settings](absl::Span<const int> chosen) {
       std::vector<Mode> modes;
       for (size_t i = 0; i < run.units.size(); ++i) modes.push_back(choices->modes[i][chosen[i]]);
-      return PlanOf(run.model, run.units, modes, choices->logits[chosen.back()], settings);
+      return PlanOf(run, modes, choices->logits[chosen.back()], settings);
     };
   };
   space.plan = plan_in(settings);

@@ -11,16 +11,6 @@
 
 namespace tessera::strategy::osdp {
 
-// A run that is planned. All must outlive the spaces.
-struct Run {
-  const Request& request;
-  int64_t batch;            // rows of the global batch
-  TesseraContext* context;  // with the Graphs at this batch
-  const ModelInfo& model;
-  const std::vector<Unit>& units;
-  Host& host;
-};
-
 // Lowers the Plans in which all units are in the same mode, and derives each unit's alternatives:
 // computation and memory from the sections of these steps, communication from the host's prices.
 // For these Plans the model's memory is that of the lowered ones. Where there are many

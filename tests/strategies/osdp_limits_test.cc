@@ -45,14 +45,20 @@ void ExpectNoSlowerThanBaselines(const PlannedRun& run) {
   const std::vector<PlannedStep> baselines = run.Baselines();
   const auto optimizer = run.Ask({.strategy = "fsdp", .options = {"shard=optimizer"}});
   ASSERT_TRUE(optimizer.ok()) << optimizer.status();
+  // Pairs of ranks keep what is gathered.
+  const auto pairs = run.Ask({.strategy = "fsdp", .options = {"reshard=2"}});
+  const bool even = run.setup().ranks % 2 == 0 && run.setup().ranks > 2;
+  ASSERT_EQ(pairs.ok(), even) << pairs.status();
   std::vector<int64_t> limits =
       LimitsBetween(SmallestLimit(run), baselines[0].cost.peak_bytes(), 4);
   limits.push_back(optimizer->cost.peak_bytes());
+  if (even) limits.push_back(pairs->cost.peak_bytes());
   for (const PlannedStep& step : baselines) limits.push_back(step.cost.peak_bytes());
   for (const int64_t limit : limits) {
     const double seconds = SecondsWithin(run, limit);
     ExpectNoSlower(seconds, limit, baselines);
     ExpectNoSlower(seconds, limit, {*optimizer});
+    if (even) ExpectNoSlower(seconds, limit, {*pairs});
   }
 }
 

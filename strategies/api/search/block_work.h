@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "strategies/api/kit.h"
+#include "strategies/api/units.h"
 
 namespace tessera::strategy::search {
 
@@ -27,6 +28,11 @@ struct Work {
 // of LoweredPlans, of a Graph with so many blocks. Thread safety: a pure function.
 std::vector<Work> WorkOf(absl::Span<const LoweredPlans::Section> sections, int blocks,
                          int64_t micro_batches);
+
+// Parameters that are not split are cast before the first block is computed, all of them. Divides
+// the time by which the first unit's forward pass exceeds `first_without`, without casts, among the
+// units in proportion to their bytes. `work` is that of the units.
+void DivideCasts(absl::Span<const Unit> units, const Work& first_without, absl::Span<Work> work);
 
 }  // namespace tessera::strategy::search
 

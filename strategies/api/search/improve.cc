@@ -36,7 +36,6 @@ std::vector<PlanSearch::Change> PlanSearch::SingleChanges(const Candidate& candi
   const Space& space = spaces_[candidate.space];
   std::vector<int> choices = candidate.choices;
   std::vector<Change> changes;
-  const bool fits = candidate.cost.peak_bytes() <= limit_;
   for (size_t i = 0; i < choices.size(); ++i) {
     for (size_t k = 0; k < space.problem.units[i].size(); ++k) {
       choices[i] = static_cast<int>(k);
@@ -47,10 +46,34 @@ std::vector<PlanSearch::Change> PlanSearch::SingleChanges(const Candidate& candi
     choices[i] = candidate.choices[i];
   }
   const int64_t limit = space.problem.limit_bytes;
-  absl::c_stable_sort(changes, [fits, limit](const Change& a, const Change& b) {
-    if (!fits) return a.peak_bytes < b.peak_bytes;
+  const bool any_fits = best() != nullptr;
+  absl::c_stable_sort(changes, [any_fits, limit](const Change& a, const Change& b) {
+    if (!any_fits) return a.peak_bytes < b.peak_bytes;
     return std::pair(a.peak_bytes > limit, a.seconds) < std::pair(b.peak_bytes > limit, b.seconds);
   });
+  return changes;
+}
+
+std::vector<PlanSearch::Change> PlanSearch::ForcedChanges(const Candidate& candidate) const {
+  const Space& space = spaces_[candidate.space];
+  std::vector<Change> changes;
+  for (size_t i = 0; i < candidate.choices.size(); ++i) {
+    const std::vector<Alternative>& alternatives = space.problem.units[i];
+    for (size_t k = 0; k < alternatives.size(); ++k) {
+      if (static_cast<int>(k) == candidate.choices[i] || host_.cancelled()) continue;
+      Problem forced = space.problem;
+      forced.units[i] = {alternatives[k]};
+      const Solution solution =
+          Solve(forced, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
+      if (!solution.found()) continue;
+      std::vector<int> choices = solution.choices;
+      choices[i] = static_cast<int>(k);
+      const Outcome outcome = Evaluate(space.problem, choices);
+      changes.push_back({outcome.peak_bytes, space.SecondsOf(outcome.step_ps), std::move(choices)});
+    }
+  }
+  absl::c_stable_sort(changes,
+                      [](const Change& a, const Change& b) { return a.seconds < b.seconds; });
   return changes;
 }
 
@@ -164,22 +187,60 @@ absl::Status PlanSearch::TryAll(const Candidate& now) {
   return TryInOrder(now, all);
 }
 
-// From the best candidate, and from others that are nearly as good.
+bool PlanSearch::MemoryLimits(int space) const {
+  Problem free = spaces_[space].problem;
+  free.limit_bytes = kUnlimited;
+  const Solution fastest = Solve(free, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
+  if (!fastest.found()) return true;
+  const Candidate* const known = KnownOf(spaces_[space].plan(fastest.choices), nullptr);
+  return known == nullptr || known->cost.peak_bytes() > limit_;
+}
+
 absl::Status PlanSearch::ImproveSpace(int space) {
-  constexpr size_t kStarts = 12;
-  absl::flat_hash_set<const Candidate*> tried;
-  // All changes of one choice, and some others.
+  const Candidate* const first = BestOf(space);
   patience_ = kPatience;
+  if (!MemoryLimits(space)) {
+    // Choices that do not compete for memory hardly depend on each other.
+    patience_ /= 2;
+    give_up_at_ = asked_ + patience_;
+    return TryInOrder(*first, SingleChanges(*first));
+  }
+  // All changes of one choice, and some others.
   for (const auto& alternatives : spaces_[space].problem.units) {
     patience_ += alternatives.size() - 1;
   }
+  absl::flat_hash_set<const Candidate*> tried;
+  RETURN_IF_ERROR(ImproveFromBest(space, /*may_exceed=*/false, tried));
+  // The others are in parts of the space that changes of a few choices do not reach.
+  for (const Candidate* const each : {BestOf(space), first}) {
+    give_up_at_ = asked_ + patience_;
+    if (give_up_at_ <= most_lowered_) RETURN_IF_ERROR(TryInOrder(*each, ForcedChanges(*each)));
+  }
+  // What exceeds the limit a little, and is faster, may need one more change.
+  return ImproveFromBest(space, /*may_exceed=*/true, tried);
+}
+
+bool PlanSearch::IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const {
+  if (best() == nullptr || !may_exceed) return Order(a) < Order(b);
+  const auto cost = [this](const Candidate& candidate) {
+    const auto [excess, seconds] = Order(candidate);
+    return seconds * (1 + static_cast<double>(excess) / static_cast<double>(limit_));
+  };
+  return cost(a) < cost(b);
+}
+
+// From the best candidate that was not tried, and from others that are nearly as good.
+absl::Status PlanSearch::ImproveFromBest(int space, bool may_exceed,
+                                         absl::flat_hash_set<const Candidate*>& tried) {
+  constexpr size_t kStarts = 12;
+  const size_t most_tried = tried.size() + kStarts;
   give_up_at_ = asked_ + patience_;
-  while (asked_ < std::min(most_lowered_, give_up_at_) && tried.size() < kStarts &&
+  while (asked_ < std::min(most_lowered_, give_up_at_) && tried.size() < most_tried &&
          !host_.cancelled()) {
     const Candidate* now = nullptr;
     for (const Candidate* const candidate : candidates_) {
       if (candidate->space != space || tried.contains(candidate) || !IsNear(*candidate)) continue;
-      if (now == nullptr || Order(*candidate) < Order(*now)) now = candidate;
+      if (now == nullptr || IsBetterStart(*candidate, *now, may_exceed)) now = candidate;
     }
     if (now == nullptr) break;
     tried.insert(now);

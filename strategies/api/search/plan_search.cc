@@ -18,8 +18,6 @@ namespace tessera::strategy::search {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
-constexpr double kGap = 1e-3;     // of the model's search
 constexpr int kProposals = 8;     // for one space, at most
 constexpr int64_t kUnused = 100;  // proposals end when less than one part in so many is unused
 

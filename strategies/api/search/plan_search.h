@@ -21,12 +21,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -132,6 +134,9 @@ class PlanSearch {
     std::vector<int> choices;
   };
 
+  static constexpr double kGap = 1e-3;  // of the model's search
+  static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
+
   // The host's answer about a Plan, and the last search that asked.
   struct Known {
     absl::StatusOr<Candidate*> lowered;
@@ -161,7 +166,11 @@ class PlanSearch {
   absl::Status TryInOrder(const Candidate& now, absl::Span<const Change> changes,
                           bool until_better = false);
   absl::Status TryAll(const Candidate& now);  // the Plans of its space
+  // Returns whether the Plan that the model finds without a limit exceeds it, or is not known.
+  bool MemoryLimits(int space) const;
   absl::Status ImproveSpace(int space);
+  absl::Status ImproveFromBest(int space, bool may_exceed,
+                               absl::flat_hash_set<const Candidate*>& tried);
   absl::Status Improve();
   // Returns how many Plans all improvement may lower.
   absl::StatusOr<int> MostLowerings(int64_t micro_batches) const;
@@ -169,10 +178,15 @@ class PlanSearch {
   // Plan if there are no sketches.
   const Candidate* KnownOf(const Plan& plan, TesseraContext* other) const;
   const Candidate* SketchOf(int space, const std::vector<int>& choices) const;
-  // Return the changes of one choice, by the model; and those of two or three choices that fit and
-  // are not slow, if they do together what each does alone. The fastest come first.
+  // Return the changes of one choice, by the model; those in which the model decides all other
+  // choices again; and those of two or three choices that fit and are not slow, if they do together
+  // what each does alone. The fastest come first.
   std::vector<Change> SingleChanges(const Candidate& candidate) const;
+  std::vector<Change> ForcedChanges(const Candidate& candidate) const;
   std::vector<Change> JointChanges(const Candidate& candidate) const;
+  // Returns whether `a` should be changed before `b`: Order; or, if they may exceed the limit, an
+  // excess of a part of the memory is as bad as the same part of the time.
+  bool IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const;
   // By how much a candidate exceeds the limit, and its time: the least is best.
   std::pair<int64_t, double> Order(const Candidate& candidate) const;
   // Return whether a candidate fits nearly; and also is nearly as fast as the best.
