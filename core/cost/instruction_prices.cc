@@ -24,10 +24,20 @@ double MessageSeconds(const CollectiveRequest& request, const GroupTraffic& grou
   return longest;
 }
 
+bool IsBetweenHosts(const GroupSite& site) {
+  return std::any_of(site.host_of.begin(), site.host_of.end(),
+                     [&site](int host) { return host != site.host_of.front(); });
+}
+
+struct PricedRequest {
+  CollectivePrice price;
+  bool between_hosts = false;
+};
+
 // Returns the price of a request in the slowest of its groups.
-CollectivePrice PriceOf(const CollectiveRequest& request, const Mesh& mesh,
-                        const ClusterPrices& prices) {
-  CollectivePrice slowest;
+PricedRequest PriceOf(const CollectiveRequest& request, const Mesh& mesh,
+                      const ClusterPrices& prices) {
+  PricedRequest slowest;
   for (const GroupTraffic& group : prices.GroupsAlong(AxesOf(request, mesh))) {
     CollectivePrice price;
     if (IsMessage(request)) {
@@ -35,7 +45,8 @@ CollectivePrice PriceOf(const CollectiveRequest& request, const Mesh& mesh,
     } else {
       price = prices.Price(CallOf(request, group.ranks()), group);
     }
-    if (price.times.alone >= slowest.times.alone) slowest = price;
+    if (price.times.alone >= slowest.price.times.alone)
+      slowest = {price, IsBetweenHosts(group.site())};
   }
   return slowest;
 }
@@ -114,19 +125,20 @@ int64_t CopiedBytes(const Program& program, const Instruction& instruction) {
 PricedInstructions PriceInstructions(const Program& program, const ClusterPrices& collectives,
                                      const Cluster& cluster, const GroupSite& job,
                                      const MeasuredPrices* measured) {
-  Table<CollectiveId, std::optional<CollectivePrice>> requests(program.collectives.size());
+  Table<CollectiveId, std::optional<PricedRequest>> requests(program.collectives.size());
   InstructionPrices computing(program, cluster, job, measured);
   PricedInstructions priced;
   priced.works.reserve(program.instructions.size());
   priced.sources.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
     if (program.Communicates(instruction)) {
-      std::optional<CollectivePrice>& price = requests[instruction.collective];
-      if (!price.has_value()) {
-        price = PriceOf(program.collectives[instruction.collective], program.mesh, collectives);
+      std::optional<PricedRequest>& request = requests[instruction.collective];
+      if (!request.has_value()) {
+        request = PriceOf(program.collectives[instruction.collective], program.mesh, collectives);
       }
-      priced.works.push_back({price->times.alone, price->times.beside, price->times.taken});
-      priced.sources.push_back(price->source);
+      const CollectiveTimes& times = request->price.times;
+      priced.works.push_back({times.alone, times.beside, times.taken, request->between_hosts});
+      priced.sources.push_back(request->price.source);
     } else {
       const Price price = computing.Of(instruction);
       priced.works.push_back({price.seconds});

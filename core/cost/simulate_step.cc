@@ -121,35 +121,55 @@ class Simulation {
     groups_[group_of_[instruction.collective]].push_back({i, works_[i].seconds});
   }
 
+  // How many collectives run over each link.
+  struct LinkUsers {
+    int within_hosts = 0, between_hosts = 0;
+
+    double Share(const Work& work) const {
+      return 1.0 / (work.between_hosts ? between_hosts : within_hosts);
+    }
+  };
+
+  LinkUsers UsersOfLinks() const {
+    LinkUsers users;
+    for (const std::deque<Running>& group : groups_) {
+      if (group.empty()) continue;
+      ++(works_[group.front().id].between_hosts ? users.between_hosts : users.within_hosts);
+    }
+    return users;
+  }
+
   // Returns the rate of computation beside the collectives that run.
-  double ComputationRate() const {
+  double ComputationRate(const LinkUsers& links) const {
     double rate = 1;
     for (const std::deque<Running>& group : groups_) {
       if (group.empty()) continue;
       const Work& work = works_[group.front().id];
       const double beside = std::max(work.beside_seconds, work.seconds);
-      if (beside > 0) rate -= work.taken_seconds / beside;
+      if (beside > 0) rate -= links.Share(work) * work.taken_seconds / beside;
     }
     return std::max(rate, kLeastRate);
   }
 
-  double CollectiveRate(const Running& running, bool computes) const {
+  double CollectiveRate(const Running& running, bool computes, const LinkUsers& links) const {
     const Work& work = works_[running.id];
-    return computes && work.beside_seconds > work.seconds ? work.seconds / work.beside_seconds : 1;
+    const bool is_slower = computes && work.beside_seconds > work.seconds;
+    return links.Share(work) * (is_slower ? work.seconds / work.beside_seconds : 1);
   }
 
   // Advances the clock until the first of what runs has ended. Returns false if nothing runs.
   bool AdvanceToNextEnd() {
     const bool computes = std::any_of(lanes_.begin(), lanes_.end(),
                                       [](const Lane& lane) { return lane.computing.id != kNone; });
-    const double computation_rate = computes ? ComputationRate() : 1;
+    const LinkUsers links = UsersOfLinks();
+    const double computation_rate = computes ? ComputationRate(links) : 1;
     double step = std::numeric_limits<double>::infinity();
     for (const Lane& lane : lanes_) {
       if (lane.computing.id != kNone) step = std::min(step, lane.computing.left / computation_rate);
     }
     for (const std::deque<Running>& group : groups_) {
       if (group.empty()) continue;
-      step = std::min(step, group.front().left / CollectiveRate(group.front(), computes));
+      step = std::min(step, group.front().left / CollectiveRate(group.front(), computes, links));
     }
     if (step == std::numeric_limits<double>::infinity()) return false;
     now_ += step;
@@ -161,7 +181,7 @@ class Simulation {
     for (std::deque<Running>& group : groups_) {
       if (group.empty()) continue;
       Running& running = group.front();
-      if (!Advance(running, step, CollectiveRate(running, computes))) continue;
+      if (!Advance(running, step, CollectiveRate(running, computes, links))) continue;
       group.pop_front();
       if (!group.empty()) times_[group.front().id].begin = now_;
     }

@@ -18,9 +18,10 @@ namespace tessera {
 // `beside_seconds`.
 struct Work {
   double seconds = 0;  // if nothing else runs
-  // These two are those of a collective.
-  double beside_seconds = 0;  // at least `seconds`; 0: as `seconds`
-  double taken_seconds = 0;   // of computation, which is lost meanwhile
+  // These are those of a collective.
+  double beside_seconds = 0;   // at least `seconds`; 0: as `seconds`
+  double taken_seconds = 0;    // of computation, which is lost meanwhile
+  bool between_hosts = false;  // its link is that between hosts, not that within them
 };
 
 enum class IssueOrder : uint8_t {
@@ -34,8 +35,9 @@ enum class IssueOrder : uint8_t {
 };
 
 // Returns when each instruction runs. Collectives of one group (of the same mesh axes) run one
-// after another, in the order of their start. Those of different groups do not slow down each
-// other; all slow down the computation, which keeps at least a twentieth of its rate.
+// after another, in the order of their start. Those of different groups that run at once over one
+// link have equal shares of its rate. All slow down the computation, which keeps at least a
+// twentieth of its rate.
 //
 // All ranks have the same Program and are assumed to do equal work, so that no rank waits for
 // another one. Takes time in proportion to the number of instructions and waits.

@@ -144,11 +144,34 @@ TEST(SimulateStepTest, ExposedTimeIsCountedOnce) {
   const Steps steps = Steps()
                           .Compute(1)
                           .Communicate({4}, 1, {0})
-                          .Communicate({5}, 2, {}, "model")
+                          .Communicate({.seconds = 5, .between_hosts = true}, 2, {}, "model")
                           .Compute(1, {1, 2});
   EXPECT_THAT(steps.Run(),
               ElementsAre(TimeSpan{0, 1}, TimeSpan{1, 5}, TimeSpan{1, 6}, TimeSpan{6, 7}));
   EXPECT_THAT(steps.overlap().exposed_seconds, ElementsAre(0, 4, 1, 0));
+}
+
+// Both groups send over one link: each at half of its rate, until the first has ended.
+// compute    0         3
+// gradients   44444444
+// parameters  555555555
+TEST(SimulateStepTest, GroupsShareALink) {
+  const Steps steps = Steps()
+                          .Compute(1)
+                          .Communicate({4}, 1, {0})
+                          .Communicate({5}, 2, {}, "model")
+                          .Compute(1, {1, 2});
+  EXPECT_THAT(steps.Run(),
+              ElementsAre(TimeSpan{0, 1}, TimeSpan{1, 9}, TimeSpan{1, 10}, TimeSpan{10, 11}));
+}
+
+// Beside computation each of two collectives would advance at half of its rate and take half of the
+// time of the computation. They share a link, so each advances at a quarter, and both together take
+// half: 4 s of computation take 8 s, in which 2 s of each collective end; the other 2 s take 4 s.
+TEST(SimulateStepTest, GroupsThatShareALinkSlowDownComputationOnce) {
+  const Work work = {.seconds = 4, .beside_seconds = 8, .taken_seconds = 4};
+  const Steps steps = Steps().Communicate(work, 1).Communicate(work, 2, {}, "model").Compute(4);
+  EXPECT_THAT(steps.Run(), ElementsAre(TimeSpan{0, 12}, TimeSpan{0, 12}, TimeSpan{0, 8}));
 }
 
 TEST(SimulateStepTest, AStepOfNothing) {
