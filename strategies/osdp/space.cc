@@ -122,7 +122,9 @@ class Corners {
     const std::vector<Work> work = search::WorkOf(
         lowered->sections, static_cast<int>(run_.model.blocks.size()), settings_.micro_batches);
     Corner corner = {mode, kept_logits, lowered->cost.peak_bytes(), {}};
+    std::vector<int64_t> bytes;
     for (size_t i = 0; i < run_.units.size(); ++i) {
+      bytes.push_back(run_.units[i].bytes);
       // A block whose parameters are in two units, as those of two dtypes are, computes with the
       // first.
       const int block = run_.units[i].block;
@@ -131,7 +133,7 @@ class Corners {
     }
     corner.work.push_back(work.back());
     if (IsWhole(mode.storage) && !corners_.empty()) {
-      search::DivideCasts(run_.units, corners_.front().work[0], absl::MakeSpan(corner.work));
+      search::DivideCasts(bytes, corners_.front().work[0], absl::MakeSpan(corner.work));
     }
     corners_.push_back(std::move(corner));
     return absl::OkStatus();
@@ -164,8 +166,7 @@ class Maker {
         ranks_(run.request.ranks()),
         node_ranks_(run.node_ranks),
         micro_batches_(micro_batches) {
-    const TypeProto::DType used = run.request.message().precision().parameters();
-    casts_ = used == TypeProto::BF16 || used == TypeProto::F16;
+    casts_ = run.request.message().precision().parameters() != TypeProto::F32;
   }
 
   // `times` are those of each unit, by Storage.
@@ -312,9 +313,8 @@ absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings
   RETURN_IF_ERROR(corners.LowerAll());
   // Units that cannot be in a mode are sharded there.
   if (corners.Find({Storage::kSharded, false}) == nullptr) {
-    const std::vector<Mode> replicated(run.units.size());
-    const Plan plan = PlanOf(run, replicated, PlanPart::LOGITS_UNSET, settings);
-    RETURN_IF_ERROR(plans.Lower(plan).status());
+    const std::vector<Mode> whole(run.units.size());
+    RETURN_IF_ERROR(plans.Lower(PlanOf(run, whole, PlanPart::LOGITS_UNSET, settings)).status());
     return absl::InvalidArgumentError("no parameter of this model can be sharded");
   }
   std::vector<StoredGroup> groups;

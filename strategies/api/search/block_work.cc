@@ -42,14 +42,15 @@ std::vector<Work> WorkOf(absl::Span<const LoweredPlans::Section> sections, int b
   return work;
 }
 
-void DivideCasts(absl::Span<const Unit> units, const Work& first_without, absl::Span<Work> work) {
+void DivideCasts(absl::Span<const int64_t> bytes, const Work& first_without,
+                 absl::Span<Work> work) {
   double& first = work[0].forward.computation_seconds;
   const double casts = std::max(0.0, first - first_without.forward.computation_seconds);
   first -= casts;
   double all = 0;
-  for (const Unit& unit : units) all += static_cast<double>(unit.bytes);
-  for (size_t i = 0; i < units.size(); ++i) {
-    work[i].forward.computation_seconds += casts * static_cast<double>(units[i].bytes) / all;
+  for (const int64_t of_unit : bytes) all += static_cast<double>(of_unit);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    work[i].forward.computation_seconds += casts * static_cast<double>(bytes[i]) / all;
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include "absl/types/span.h"
 #include "strategies/api/kit.h"
-#include "strategies/api/units.h"
 
 namespace tessera::strategy::search {
 
@@ -32,7 +31,7 @@ std::vector<Work> WorkOf(absl::Span<const LoweredPlans::Section> sections, int b
 // Parameters that are not split are cast before the first block is computed, all of them. Divides
 // the time by which the first unit's forward pass exceeds `first_without`, without casts, among the
 // units in proportion to their bytes. `work` is that of the units.
-void DivideCasts(absl::Span<const Unit> units, const Work& first_without, absl::Span<Work> work);
+void DivideCasts(absl::Span<const int64_t> bytes, const Work& first_without, absl::Span<Work> work);
 
 }  // namespace tessera::strategy::search
 
