@@ -24,11 +24,6 @@ double MessageSeconds(const CollectiveRequest& request, const GroupTraffic& grou
   return longest;
 }
 
-bool IsBetweenHosts(const GroupSite& site) {
-  return std::any_of(site.host_of.begin(), site.host_of.end(),
-                     [&site](int host) { return host != site.host_of.front(); });
-}
-
 struct PricedRequest {
   CollectivePrice price;
   bool between_hosts = false;
@@ -45,8 +40,7 @@ PricedRequest PriceOf(const CollectiveRequest& request, const Mesh& mesh,
     } else {
       price = prices.Price(CallOf(request, group.ranks()), group);
     }
-    if (price.times.alone >= slowest.price.times.alone)
-      slowest = {price, IsBetweenHosts(group.site())};
+    if (price.times.alone >= slowest.price.times.alone) slowest = {price, group.hosts() > 1};
   }
   return slowest;
 }
