@@ -16,8 +16,8 @@ namespace tessera::strategy {
 // Thread safety: none.
 class CollectivePrices {
  public:
-  // Of collectives over an axis, which is as the Plans name it: all ranks; or consecutive ones, if
-  // there are so many groups of `ranks`.
+  // The collectives are over an axis, which is as the Plans name it: over all ranks; or over so
+  // many groups of consecutive `ranks`.
   CollectivePrices(const std::string& axis, int64_t ranks, int64_t groups = 1);
 
   // Returns the index of a collective over arrays of so many elements on each rank: the whole array

@@ -52,8 +52,9 @@ class Request {
   // only that of the run, if it is not open.
   std::vector<int64_t> MicroBatchCounts(int64_t batch) const;
   const Cluster& cluster() const { return message_.cluster(); }
-  // Returns the consecutive ranks among which communication is cheap: those of a host; or 2, if
-  // hosts have one rank or do not divide the ranks; 0 if there are no such parts of the ranks.
+  // Returns how many consecutive ranks may keep together what is gathered over all: those of a
+  // host; or 2, if hosts have one rank or do not divide the ranks; 0 if there are no such parts of
+  // them.
   int64_t NodeRanks() const;
   const PlanRequest& message() const { return message_; }
 

@@ -285,9 +285,9 @@ def describe_and_plan(programs, each, folder):
 def calibrate_and_plan(programs, each, folder, report):
     """Returns plan_setting by prices that were measured on the emulated network.
 
-    First those of the rivals; then those of the Plans that osdp makes by them, until it makes the
-    same ones again. What was never run has optimistic prices, so a search finds it. Prices are not
-    kept if other programs were busy: then those of the rivals are measured again. If that does not
+    First those of the rivals; then those of the Plans that osdp makes by them, as long as it makes
+    others then, MOST_PLANNINGS times at most: prices of what was never run may be too low, and a
+    search finds those. Prices are not kept if other programs were busy: then those of the rivals are measured again. If that does not
     help, the cases say how little was measured. Calls report(text).
     """
     again = ""

@@ -216,7 +216,7 @@ absl::Status PlanSearch::ImproveSpace(int space) {
     give_up_at_ = asked_ + patience_;
     if (give_up_at_ <= most_lowered_) RETURN_IF_ERROR(TryInOrder(*each, ForcedChanges(*each)));
   }
-  // What exceeds the limit a little, and is faster, may need one more change.
+  // A faster Plan that exceeds the limit a little may need one more change.
   return ImproveFromBest(space, /*may_exceed=*/true, tried);
 }
 
