@@ -287,8 +287,8 @@ def calibrate_and_plan(programs, each, folder, report):
 
     First those of the rivals; then those of the Plans that osdp makes by them, as long as it makes
     others then, MOST_PLANNINGS times at most: prices of what was never run may be too low, and a
-    search finds those. Prices are not kept if other programs were busy: then those of the rivals are measured again. If that does not
-    help, the cases say how little was measured. Calls report(text).
+    search finds those. Prices are not kept if other programs were busy: then those of the rivals are
+    measured again. If that does not help, the cases say how little was measured. Calls report(text).
     """
     again = ""
     for _ in range(MOST_CALIBRATIONS):

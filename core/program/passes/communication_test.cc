@@ -151,19 +151,31 @@ TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
   EXPECT_EQ(Lines(made.program), before);
 }
 
-// Three gradients. Each is reduced to this rank's part as soon as it is computed, and read at the
-// end.
-TEST_F(CommunicationTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
-  Tensor x = graph_.Input("x", F64({kElements}));
-  const Tensor gradients[] = {Exp(x), Square(x), Negate(x)};
-  graph_.SetOutput("y", Add(Add(gradients[0], gradients[1]), gradients[2]));
-  TestProgram made(graph_, *backend_);
-  InstructionId position(1);
-  for (const char* path : {"exp", "square", "negate"}) {
-    Communicate(made, CollectiveOperation::kReduceScatter, path, kElements, kGradientStream,
-                position);
-    position += 2;
+// Three gradients, each reduced as soon as it is computed, over `axes` axes one after the other,
+// and read at the end.
+class ReductionTest : public CommunicationTest {
+ protected:
+  TestProgram ReduceThreeGradients(int axes) {
+    Tensor x = graph_.Input("x", F64({kElements}));
+    const Tensor gradients[] = {Exp(x), Square(x), Negate(x)};
+    graph_.SetOutput("y", Add(Add(gradients[0], gradients[1]), gradients[2]));
+    TestProgram made(graph_, *backend_);
+    InstructionId position(0);
+    for (std::string path : {"exp", "square", "negate"}) {
+      position += 1;
+      for (int axis = 0; axis < axes; ++axis) {
+        Communicate(made, CollectiveOperation::kReduceScatter, path, kElements, kGradientStream,
+                    position);
+        position += 1;
+        path += ".reduced";
+      }
+    }
+    return made;
   }
+};
+
+TEST_F(ReductionTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
+  TestProgram made = ReduceThreeGradients(/*axes=*/1);
   LimitReductions(2, made.program);
   EXPECT_EQ(Lines(made.program),
             "exp = exp(x)\n"
@@ -202,20 +214,8 @@ TEST_F(CommunicationTest, AllGradientsOfAGroupWaitForTheReductionOfAnEarlierOne)
 
 // Regression: the reduction over a second axis counted as that of one more group, and half as many
 // groups were reduced at a time.
-TEST_F(CommunicationTest, AReductionOverTwoAxesCountsOnce) {
-  Tensor x = graph_.Input("x", F64({kElements}));
-  const Tensor gradients[] = {Exp(x), Square(x), Negate(x)};
-  graph_.SetOutput("y", Add(Add(gradients[0], gradients[1]), gradients[2]));
-  TestProgram made(graph_, *backend_);
-  InstructionId position(1);
-  for (const char* path : {"exp", "square", "negate"}) {
-    for (const char* reduced : {"", ".reduced"}) {
-      Communicate(made, CollectiveOperation::kReduceScatter, absl::StrCat(path, reduced), kElements,
-                  kGradientStream, position);
-      position += 1;
-    }
-    position += 1;
-  }
+TEST_F(ReductionTest, AReductionOverTwoAxesCountsOnce) {
+  TestProgram made = ReduceThreeGradients(/*axes=*/2);
   LimitReductions(2, made.program);
   EXPECT_EQ(Lines(made.program),
             "exp = exp(x)\n"
