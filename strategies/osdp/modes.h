@@ -66,7 +66,6 @@ struct Settings {
   int64_t batch = 0;                // rows, if the Plan decides them; 0: it does not
   bool slices = false;              // units may be in Storage::kSlices
   bool prefetches = true;           // a unit is gathered while the one before it is used
-  bool tries_all = false;           // also where nothing seems to be near the memory limit
 };
 
 // Returns the Plan in which each unit is in its mode.

@@ -45,32 +45,38 @@ std::vector<Mode> ModesOf(const std::vector<Unit>& units, Mode mode) {
 class Corners {
  public:
   Corners(const Run& run, const Settings& settings, search::PlanSearch& plans)
-      : run_(run), settings_(settings), plans_(plans) {}
+      : run_(run),
+        settings_(settings),
+        plans_(plans),
+        recomputes_(run.request.MayDecide(PlanRequest::RECOMPUTE)) {}
+
+  // Lowers those of the modes that need the least memory. Returns whether one of them fits or
+  // nearly does, or cannot be run.
+  absl::StatusOr<bool> LowerLean() {
+    RETURN_IF_ERROR(TakeTwoMicroBatches());
+    std::vector<Mode> lean;
+    for (const Storage storage : kStorages) {
+      if (IsLean(storage) && MayBe(storage)) lean.push_back({storage, recomputes_});
+    }
+    RETURN_IF_ERROR(plans_.Prepare(PlansIn(lean), of_two_));
+    // Logits are decided, if there are any.
+    const absl::Status first = plans_.Lower(PlanIn(lean.front()), of_two_).status();
+    if (absl::IsInvalidArgument(first)) logits_ = PlanPart::LOGITS_UNSET;
+    return plans_.AnyNearLimit(PlansIn(lean), of_two_);
+  }
 
   // Lowers those of the modes that units may be in, and the one that keeps logits. Corners whose
   // Plans cannot be run are left out.
   absl::Status LowerAll() {
-    RETURN_IF_ERROR(TakeTwoMicroBatches());
-    const bool recomputes = run_.request.MayDecide(PlanRequest::RECOMPUTE);
+    RETURN_IF_ERROR(LowerLean().status());
     // The first one: others are compared with it.
     std::vector<Mode> modes = {{Storage::kSharded, false}};
-    std::vector<Mode> lean = {{Storage::kSharded, recomputes}};
     for (const Storage storage : kStorages) {
-      const bool any = absl::c_any_of(run_.units, [&](const Unit& u) { return CanBe(u, storage); });
-      if (!any || (storage == Storage::kSlices && !settings_.slices)) continue;
-      if (storage == Storage::kNode && run_.node_ranks == 0) continue;
+      if (!MayBe(storage)) continue;
       if (storage != Storage::kSharded) modes.push_back({storage, false});
       // In other units recomputation saves and costs the same as in those that are sharded.
-      const bool each_pass = storage == Storage::kSharded || IsByPiece(storage);
-      if (each_pass && recomputes) modes.push_back({storage, true});
-      if (each_pass) lean.push_back({storage, recomputes});
+      if (IsLean(storage) && recomputes_) modes.push_back({storage, true});
     }
-    // Logits are decided, if there are any.
-    RETURN_IF_ERROR(plans_.Prepare(PlansIn(lean), of_two_));
-    const absl::Status first = plans_.Lower(PlanIn(lean.front()), of_two_).status();
-    if (absl::IsInvalidArgument(first)) logits_ = PlanPart::LOGITS_UNSET;
-    ASSIGN_OR_RETURN(const bool near, plans_.AnyNearLimit(PlansIn(lean), of_two_));
-    if (!near && !settings_.tries_all) return absl::ResourceExhaustedError("far over the limit");
     std::vector<Plan> all = PlansIn(modes);
     all.push_back(PlanIn(modes.front(), /*kept_logits=*/true));
     RETURN_IF_ERROR(plans_.Prepare(all, of_two_));
@@ -92,6 +98,13 @@ class Corners {
   TesseraContext* context() const { return of_two_; }
 
  private:
+  static bool IsLean(Storage storage) { return storage == Storage::kSharded || IsByPiece(storage); }
+  bool MayBe(Storage storage) const {
+    if (storage == Storage::kSlices && !settings_.slices) return false;
+    if (storage == Storage::kNode && run_.node_ranks == 0) return false;
+    return absl::c_any_of(run_.units, [&](const Unit& unit) { return CanBe(unit, storage); });
+  }
+
   // More than two micro-batches only repeat the second one.
   absl::Status TakeTwoMicroBatches() {
     if (settings_.micro_batches <= 2) return absl::OkStatus();
@@ -121,17 +134,14 @@ class Corners {
     ASSIGN_OR_RETURN(const search::Candidate* const lowered, found);
     const std::vector<Work> work = search::WorkOf(
         lowered->sections, static_cast<int>(run_.model.blocks.size()), settings_.micro_batches);
-    Corner corner = {mode, kept_logits, lowered->cost.peak_bytes(), {}};
     std::vector<int64_t> bytes;
-    for (size_t i = 0; i < run_.units.size(); ++i) {
-      bytes.push_back(run_.units[i].bytes);
-      // A block whose parameters are in two units, as those of two dtypes are, computes with the
-      // first.
-      const int block = run_.units[i].block;
-      const bool computes = i == 0 || run_.units[i - 1].block != block;
-      corner.work.push_back(computes ? work[block + 1] : Work());
+    std::vector<int> blocks;
+    for (const Unit& unit : run_.units) {
+      bytes.push_back(unit.bytes);
+      blocks.push_back(unit.block);
     }
-    corner.work.push_back(work.back());
+    Corner corner = {mode, kept_logits, lowered->cost.peak_bytes(),
+                     search::WorkOfUnits(work, blocks)};
     if (IsWhole(mode.storage) && !corners_.empty()) {
       search::DivideCasts(bytes, corners_.front().work[0], absl::MakeSpan(corner.work));
     }
@@ -142,6 +152,7 @@ class Corners {
   const Run& run_;
   Settings settings_;
   search::PlanSearch& plans_;
+  const bool recomputes_;
   TesseraContext* of_two_ = nullptr;
   PlanPart::Logits logits_ = PlanPart::RECOMPUTED;  // unless they are kept
   std::vector<Corner> corners_;
@@ -161,13 +172,11 @@ struct Choices {
 class Maker {
  public:
   Maker(const Run& run, const Corners& corners, int64_t micro_batches)
-      : units_(run.units),
+      : run_(run),
+        units_(run.units),
         corners_(corners),
-        ranks_(run.request.ranks()),
-        node_ranks_(run.node_ranks),
-        micro_batches_(micro_batches) {
-    casts_ = run.request.message().precision().parameters() != TypeProto::F32;
-  }
+        micro_batches_(micro_batches),
+        casts_(run.request.message().precision().parameters() != TypeProto::F32) {}
 
   // `times` are those of each unit, by Storage.
   void Make(absl::Span<const GroupTimes> times, search::Space& space, Choices& choices) const {
@@ -219,13 +228,13 @@ class Maker {
         corners_.Find({recompute ? Storage::kSharded : Storage::kReplicated, recompute});
     int64_t kept = std::max<int64_t>(0, (plain == nullptr ? corner : *plain).work[i].kept_bytes);
     const int64_t used = casts_ ? unit.bytes / 2 : unit.bytes;
-    if (storage == Storage::kNode) kept += used / node_ranks_;
+    if (storage == Storage::kNode) kept += used / run_.node_ranks;
     const bool replicated = storage == Storage::kReplicated, updated = storage == Storage::kUpdated;
     const bool whole = IsWhole(storage);
     // Parameters outside of blocks are used by the first and the last operators, and stay.
     const bool once =
         storage == Storage::kOnce || (unit.block < 0 && !whole && storage != Storage::kSlices);
-    const int64_t parts = replicated ? 1 : ranks_;
+    const int64_t parts = replicated ? 1 : run_.request.ranks();
     const auto share = [parts](int64_t bytes) { return (bytes + parts - 1) / parts; };
     const int64_t gather = Picoseconds(times.gather), once_a_step = gather / micro_batches_;
     const double again = storage == Storage::kNode ? times.gather_in_node : times.gather;
@@ -285,11 +294,11 @@ class Maker {
     }
   }
 
+  const Run& run_;
   const std::vector<Unit>& units_;
   const Corners& corners_;
-  const int64_t ranks_, node_ranks_;
   const int64_t micro_batches_;
-  bool casts_ = false;  // parameters are used in 16 bits
+  const bool casts_;  // parameters are used in 16 bits
 };
 
 // Returns the units as explanations name them.
@@ -306,6 +315,10 @@ std::vector<search::Space::Unit> NamesOf(const std::vector<Unit>& units, const C
 }
 
 }  // namespace
+
+absl::StatusOr<bool> MayFit(const Run& run, const Settings& settings, search::PlanSearch& plans) {
+  return Corners(run, settings, plans).LowerLean();
+}
 
 absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings,
                                         search::PlanSearch& plans) {

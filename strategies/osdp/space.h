@@ -16,10 +16,12 @@ namespace tessera::strategy::osdp {
 // For these Plans the model's memory is that of the lowered ones. Where there are many
 // micro-batches, steps of two of them are lowered. The last unit of the problem is the work behind
 // the blocks, which has no parameters, but logits that may be kept. Modes whose Plans cannot be run
-// are left out; InvalidArgument if parameters cannot be sharded. ResourceExhausted if the leanest
-// Plans exceed the memory limit by far, unless the settings ask for all.
+// are left out; InvalidArgument if parameters cannot be sharded.
 absl::StatusOr<search::Space> MakeSpace(const Run& run, const Settings& settings,
                                         search::PlanSearch& plans);
+
+// Returns whether the Plans that need the least memory fit or nearly do, or cannot be run.
+absl::StatusOr<bool> MayFit(const Run& run, const Settings& settings, search::PlanSearch& plans);
 
 }  // namespace tessera::strategy::osdp
 

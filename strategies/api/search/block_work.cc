@@ -42,6 +42,15 @@ std::vector<Work> WorkOf(absl::Span<const LoweredPlans::Section> sections, int b
   return work;
 }
 
+std::vector<Work> WorkOfUnits(absl::Span<const Work> work, absl::Span<const int> blocks) {
+  std::vector<Work> of_units(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (i == 0 || blocks[i - 1] != blocks[i]) of_units[i] = work[blocks[i] + 1];
+  }
+  of_units.push_back(work.back());
+  return of_units;
+}
+
 void DivideCasts(absl::Span<const int64_t> bytes, const Work& first_without,
                  absl::Span<Work> work) {
   double& first = work[0].forward.computation_seconds;

@@ -28,6 +28,11 @@ struct Work {
 std::vector<Work> WorkOf(absl::Span<const LoweredPlans::Section> sections, int blocks,
                          int64_t micro_batches);
 
+// Returns the work of units of parameters, by the block of each: -1 before the blocks. Only the
+// first of several units of a block computes, as where parameters have two dtypes. The last one is
+// the work behind the blocks. `work` is that of slots. Thread safety: a pure function.
+std::vector<Work> WorkOfUnits(absl::Span<const Work> work, absl::Span<const int> blocks);
+
 // Parameters that are not split are cast before the first block is computed, all of them. Divides
 // the time by which the first unit's forward pass exceeds `first_without`, without casts, among the
 // units in proportion to their bytes. `work` is that of the units.

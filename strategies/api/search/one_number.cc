@@ -2,42 +2,32 @@
 
 #include <cmath>
 #include <cstddef>
-#include <vector>
+#include <limits>
 
 #include "core/status/status_macros.h"
 
 namespace tessera::strategy::search {
 
 absl::Status SearchAscending(absl::Span<const int64_t> numbers,
+                             const std::function<absl::StatusOr<bool>(int64_t)>& may_fit,
                              const std::function<absl::StatusOr<double>(int64_t)>& seconds) {
   if (numbers.empty()) return absl::OkStatus();
-  std::vector<double> known(numbers.size(), -1);
-  const auto at = [&](size_t i) -> absl::StatusOr<double> {
-    if (known[i] < 0) {
-      ASSIGN_OR_RETURN(known[i], seconds(numbers[i]));
+  // Mostly the first one fits.
+  ASSIGN_OR_RETURN(const bool first_may_fit, may_fit(numbers.front()));
+  size_t low = first_may_fit ? 0 : 1, high = first_may_fit ? 0 : numbers.size();
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    ASSIGN_OR_RETURN(const bool fits, may_fit(numbers[middle]));
+    if (fits) {
+      high = middle;
+    } else {
+      low = middle + 1;
     }
-    return known[i];
-  };
-  size_t fits = 0;
-  ASSIGN_OR_RETURN(double fastest, at(fits));
-  if (std::isinf(fastest)) {
-    size_t low = 1, high = numbers.size();
-    while (low < high) {
-      const size_t middle = (low + high) / 2;
-      ASSIGN_OR_RETURN(const double found, at(middle));
-      if (std::isinf(found)) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    if (low == numbers.size()) return absl::OkStatus();
-    fits = low;
-    ASSIGN_OR_RETURN(fastest, at(fits));
   }
-  while (++fits < numbers.size()) {
-    ASSIGN_OR_RETURN(const double next, at(fits));
-    if (next >= fastest) break;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const int64_t number : numbers.subspan(low)) {
+    ASSIGN_OR_RETURN(const double next, seconds(number));
+    if (!std::isinf(fastest) && next >= fastest) break;
     fastest = next;
   }
   return absl::OkStatus();

@@ -11,11 +11,13 @@
 
 namespace tessera::strategy::search {
 
-// Calls `seconds` with some of the numbers, which are in ascending order, with each once at most:
-// the first; if that returns infinity, because nothing fits, the least that does not, which is
-// looked for by halving; and from there the next ones, as long as times fall. An error of `seconds`
-// ends it.
+// Calls `seconds` with some of the numbers, which are in ascending order, with each once at most.
+// It returns infinity where nothing fits. `may_fit` says so in less time, of larger numbers rather
+// than of smaller ones. The first number that may fit comes first, or else the least that does,
+// which is looked for by halving; and from there the next ones, as long as times fall. An error of
+// either ends it. Thread safety: that of the functions.
 absl::Status SearchAscending(absl::Span<const int64_t> numbers,
+                             const std::function<absl::StatusOr<bool>(int64_t)>& may_fit,
                              const std::function<absl::StatusOr<double>(int64_t)>& seconds);
 
 // Calls `rate` with `first`, doubles it as long as that returns more, by a share of `worthwhile` at

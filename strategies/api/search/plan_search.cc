@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "strategies/api/search/least_time.h"
+#include "strategies/api/search/one_number.h"
 
 namespace tessera::strategy::search {
 namespace {
@@ -99,10 +100,17 @@ absl::StatusOr<Candidate*> PlanSearch::LowerChoices(int space, const std::vector
   return candidate;
 }
 
-absl::StatusOr<double> PlanSearch::Search(Space space) {
+absl::StatusOr<double> PlanSearch::Search(absl::StatusOr<Space> space) {
+  if (absl::IsInvalidArgument(space.status()) && size() > 0) return kInfinite;
+  RETURN_IF_ERROR(space.status());
   const int index = static_cast<int>(spaces_.size());
-  spaces_.push_back(std::move(space));
+  spaces_.push_back(*std::move(space));
+  spaces_[index].problem.limit_bytes = limit_;
   beyond_sketch_.push_back(0);
+  ASSIGN_OR_RETURN(const bool large, IsLarge());
+  if (const Candidate* const fastest = best(); large && fastest != nullptr && fastest->space >= 0) {
+    if (SecondsByModel(index) > SecondsByModel(fastest->space)) return kInfinite;
+  }
   // They are candidates of this space.
   for (const KnownStep& step : spaces_[index].known) {
     if (spaces_[index].sketch != nullptr) break;
@@ -113,6 +121,28 @@ absl::StatusOr<double> PlanSearch::Search(Space space) {
   const Candidate* const found = BestOf(index);
   const bool fits = found != nullptr && found->cost.peak_bytes() <= limit_;
   return fits ? found->cost.step_seconds() : kInfinite;
+}
+
+absl::Status PlanSearch::SearchAscending(
+    absl::Span<const int64_t> numbers, const std::function<absl::StatusOr<bool>(int64_t)>& may_fit,
+    const std::function<absl::StatusOr<Space>(int64_t)>& space) {
+  const auto stops = [this] { return size() > 0 && host_.cancelled(); };
+  return search::SearchAscending(
+      numbers,
+      [&](int64_t number) -> absl::StatusOr<bool> {
+        if (stops()) return true;
+        return may_fit(number);
+      },
+      [&](int64_t number) -> absl::StatusOr<double> {
+        if (stops()) return kInfinite;
+        return Search(space(number));
+      });
+}
+
+double PlanSearch::SecondsByModel(int space) const {
+  const Solution solution =
+      Solve(spaces_[space].problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
+  return solution.found() ? spaces_[space].SecondsOf(solution.outcome.step_ps) : kInfinite;
 }
 
 absl::StatusOr<const Candidate*> PlanSearch::Sketch(int space, const std::vector<int>& choices) {

@@ -103,8 +103,17 @@ class PlanSearch {
   absl::StatusOr<bool> AnyNearLimit(absl::Span<const Plan> plans, TesseraContext* other = nullptr);
 
   // Lowers Plans of a space that its model proposes, until one fits and leaves little memory.
-  // Returns the seconds of the fastest one that fits; infinite if none does.
-  absl::StatusOr<double> Search(Space space);
+  // Returns the seconds of the fastest one that fits; infinite if none does; if there are
+  // candidates, also if it cannot be made (InvalidArgument), and, where lowering takes long, if its
+  // model is slower than that of the best one.
+  absl::StatusOr<double> Search(absl::StatusOr<Space> space);
+
+  // Searches spaces with one number each, as of micro-batches, which are in ascending order:
+  // search:: SearchAscending. `may_fit` says whether the leanest Plans of a space may fit, and
+  // `space` makes it.
+  absl::Status SearchAscending(absl::Span<const int64_t> numbers,
+                               const std::function<absl::StatusOr<bool>(int64_t)>& may_fit,
+                               const std::function<absl::StatusOr<Space>(int64_t)>& space);
 
   // Calls `search`, which searches spaces, and then lowers Plans that differ from the fastest ones
   // in one, two or three choices, as long as that is faster: few of a large model, which take
@@ -154,6 +163,8 @@ class PlanSearch {
   absl::StatusOr<std::vector<int>> Correct(int space);
   // Lowers them, if they were sketched.
   absl::Status Propose(int space);
+  // Returns the time of the fastest choices that fit by the model alone; infinite if none do.
+  double SecondsByModel(int space) const;
   // Returns the peak of choices, by the sketch if there is one.
   absl::StatusOr<int64_t> PeakOf(int space, const std::vector<int>& choices);
   // Begins another search. What is lowered stays known, and all else is as in a new object.
