@@ -1,9 +1,10 @@
-// The order in which a Graph was recorded has three faults. It keeps values live longer than
-// needed: a gradient that could be added to its sum at once waits for the rest of the backward
-// pass. It starts the reduction of some gradients late: a weight that is reshaped before it is used
-// is reduced at the position where the Graph reshapes its gradient, after other gradients. And it
-// reads reduced gradients in the order of the parameters; in the order of the reductions, the
-// readers would overlap with later reductions.
+// The order in which a Graph was recorded has four faults. It keeps values live longer than needed:
+// a gradient that could be added to its sum at once waits for the rest of the backward pass. It
+// starts the reduction of some gradients late: a weight that is reshaped before it is used is
+// reduced at the position where the Graph reshapes its gradient, after other gradients. It reads
+// reduced gradients in the order of the parameters; in the order of the reductions, the readers
+// would overlap with later reductions. And it adds a reduced gradient to its sum at once: all
+// computation behind that waits for the reduction.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -19,9 +20,13 @@
 namespace tessera {
 namespace {
 
+// A reduction is recent until so many later ones have begun: as many as are in flight when full
+// gradients are limited as gathers are.
+constexpr int32_t kInFlight = 2;
+
 // Orders the instructions again, one after another: reductions of gradients first, then
 // instructions that free memory, then readers of reduced gradients in the order of the reductions;
-// else the recorded order.
+// else the recorded order. Readers of a recent reduction run only if nothing else can.
 class Scheduler {
  public:
   explicit Scheduler(Program& program) : program_(program) {}
@@ -38,13 +43,14 @@ class Scheduler {
     Table<InstructionId, Instruction> ordered;
     ordered.reserve(count);
     while (ordered.size() < count) {
-      TESSERA_CHECK(!ready_.empty()) << "the program's dependencies form a circle";
+      TESSERA_CHECK(!ready_.empty() || !after_reduction_.empty())
+          << "the program's dependencies form a circle";
       const InstructionId next = ChooseNext();
       ready_.erase(next);
       freeing_.erase(next);
       reductions_.erase(next);
       after_reduction_.erase({reduction_[next], next});
-      if (IsReduction(next)) ++reductions_run_;
+      if (IsReduction(next)) BeginReduction();
       scheduled_[next] = true;
       for (BufferId buffer : buffers_read_[next]) {
         if (--unread_[buffer] == 1) MarkLastReader(buffer);
@@ -130,16 +136,35 @@ class Scheduler {
   InstructionId ChooseNext() const {
     if (!reductions_.empty()) return *reductions_.begin();
     if (!freeing_.empty()) return *freeing_.begin();
+    if (ready_.empty()) return after_reduction_.begin()->second;
     const InstructionId first = *ready_.begin();
     return reduction_[first] == 0 ? first : after_reduction_.begin()->second;
   }
 
   // Adds an instruction, all of whose predecessors are scheduled, to the ready ones.
   void MakeReady(InstructionId i) {
-    ready_.insert(i);
     if (IsReduction(i)) reductions_.insert(i);
     if (reduction_[i] > 0) after_reduction_.insert({reduction_[i], i});
+    if (!IsRecent(reduction_[i])) MakeEligible(i);
+  }
+
+  void MakeEligible(InstructionId i) {
+    ready_.insert(i);
     if (FreedBytes(i) > 0) freeing_.insert(i);
+  }
+
+  // Counts from 1; 0 is none.
+  bool IsRecent(int32_t reduction) const {
+    return reduction > 0 && reduction > reductions_run_ - kInFlight;
+  }
+
+  // Makes readers of the reduction that is not recent any more eligible.
+  void BeginReduction() {
+    const int32_t done = ++reductions_run_ - kInFlight;
+    for (auto reader = after_reduction_.lower_bound({done, InstructionId(0)});
+         reader != after_reduction_.end() && reader->first == done; ++reader) {
+      MakeEligible(reader->second);
+    }
   }
 
   // Adds the last reader of a buffer to the instructions that free memory. Called when only one
@@ -166,11 +191,10 @@ class Scheduler {
   Table<InstructionId, int32_t>
       reduction_;  // the last reduction that an instruction waits for; 0: none
   Table<InstructionId, bool> scheduled_;
-  std::set<InstructionId> ready_;
-  // Subsets of ready_:
-  std::set<InstructionId> freeing_;
-  std::set<InstructionId> reductions_;
-  std::set<std::pair<int32_t, InstructionId>> after_reduction_;  // the reduction, the instruction
+  // What can run: all but readers of recent reductions; those of them that free memory; reductions;
+  // and all readers of reductions, each with the last one that it reads.
+  std::set<InstructionId> ready_, freeing_, reductions_;
+  std::set<std::pair<int32_t, InstructionId>> after_reduction_;
 };
 
 }  // namespace
