@@ -268,30 +268,46 @@ TEST_F(CommunicationTest, OrderReducesGradientsAtOnceAndReadsThemInThatOrder) {
 // Regression: with micro-batches, reduced gradients are added to sums, which frees their memory. It
 // was done at once, so nothing was computed while gradients were reduced.
 TEST_F(CommunicationTest, OrderReadsReducedGradientsWhenTwoLaterOnesAreReduced) {
-  Tensor x = graph_.Input("x", F64({kElements})), s = graph_.Input("s", F64({kElements}));
-  const char* const paths[] = {"exp", "square", "negate", "sqrt"};
-  const Tensor gradients[] = {Exp(x), Square(x), Negate(x), Sqrt(x)};
-  for (int i = 0; i < 4; ++i) graph_.SetOutput(absl::StrCat("y", i), Add(gradients[i], s));
-  TestProgram made(graph_, *backend_);
-  for (int i = 0; i < 4; ++i) {
-    Communicate(made, CollectiveOperation::kAllReduce, paths[i], kElements, kGradientStream,
-                InstructionId(4 + i));
+  for (const bool limited : {false, true}) {
+    Graph graph("test");
+    Tensor x = graph.Input("x", F64({kElements})), s = graph.Input("s", F64({kElements}));
+    const char* const paths[] = {"exp", "square", "negate", "sqrt"};
+    const Tensor gradients[] = {Exp(x), Square(x), Negate(x), Sqrt(x)};
+    for (int i = 0; i < 4; ++i) graph.SetOutput(absl::StrCat("y", i), Add(gradients[i], s));
+    TestProgram made(graph, *backend_);
+    for (int i = 0; i < 4; ++i) {
+      Communicate(made, CollectiveOperation::kReduceScatter, paths[i], kElements, kGradientStream,
+                  InstructionId(1 + 2 * i));
+    }
+    if (limited) LimitReductions(2, made.program);
+    KernelChooser chooser(backend_.get(), {});
+    ASSERT_TRUE(OrderPass(chooser, made.program).ok());
+    // Or right before what waits for the reduction anyway: then two gradients are in memory.
+    EXPECT_EQ(Lines(made.program), limited ? "exp = exp(x)\n"
+                                             "exp.reduced = reduce-scatter(exp)\n"
+                                             "square = square(x)\n"
+                                             "square.reduced = reduce-scatter(square)\n"
+                                             "add = add(exp.reduced, s)\n"
+                                             "negate = negate(x) after exp.reduced\n"
+                                             "negate.reduced = reduce-scatter(negate)\n"
+                                             "add_1 = add(square.reduced, s)\n"
+                                             "sqrt = sqrt(x) after square.reduced\n"
+                                             "sqrt.reduced = reduce-scatter(sqrt)\n"
+                                             "add_2 = add(negate.reduced, s)\n"
+                                             "add_3 = add(sqrt.reduced, s)\n"
+                                           : "exp = exp(x)\n"
+                                             "exp.reduced = reduce-scatter(exp)\n"
+                                             "square = square(x)\n"
+                                             "square.reduced = reduce-scatter(square)\n"
+                                             "negate = negate(x)\n"
+                                             "negate.reduced = reduce-scatter(negate)\n"
+                                             "add = add(exp.reduced, s)\n"
+                                             "sqrt = sqrt(x)\n"
+                                             "sqrt.reduced = reduce-scatter(sqrt)\n"
+                                             "add_1 = add(square.reduced, s)\n"
+                                             "add_2 = add(negate.reduced, s)\n"
+                                             "add_3 = add(sqrt.reduced, s)\n");
   }
-  KernelChooser chooser(backend_.get(), {});
-  ASSERT_TRUE(OrderPass(chooser, made.program).ok());
-  EXPECT_EQ(Lines(made.program),
-            "exp = exp(x)\n"
-            "exp.reduced = all-reduce(exp)\n"
-            "square = square(x)\n"
-            "square.reduced = all-reduce(square)\n"
-            "negate = negate(x)\n"
-            "negate.reduced = all-reduce(negate)\n"
-            "add = add(exp.reduced, s)\n"
-            "sqrt = sqrt(x)\n"
-            "sqrt.reduced = all-reduce(sqrt)\n"
-            "add_1 = add(square.reduced, s)\n"
-            "add_2 = add(negate.reduced, s)\n"
-            "add_3 = add(sqrt.reduced, s)\n");
 }
 
 // Regression: a gather over two axes counted from its second collective, so the memory of the first

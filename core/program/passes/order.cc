@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 #include "core/ids/table.h"
 #include "core/program/hazards/dependencies.h"
@@ -20,13 +21,14 @@
 namespace tessera {
 namespace {
 
-// A reduction is recent until so many later ones have begun: as many as are in flight when full
-// gradients are limited as gathers are.
-constexpr int32_t kInFlight = 2;
+// A reduction is recent until so many later ones have begun.
+constexpr int32_t kRecent = 2;
 
 // Orders the instructions again, one after another: reductions of gradients first, then
 // instructions that free memory, then readers of reduced gradients in the order of the reductions;
-// else the recorded order. Readers of a recent reduction run only if nothing else can.
+// else the recorded order. Readers of a recent reduction run when nothing else can, or right before
+// an instruction that has to wait for it anyway: gradients in flight are limited so, and what reads
+// them frees their memory.
 class Scheduler {
  public:
   explicit Scheduler(Program& program) : program_(program) {}
@@ -36,6 +38,7 @@ class Scheduler {
     FindSuccessors();
     CountReaders();
     reduction_.assign(count, 0);
+    waits_.assign(count, false);
     scheduled_.assign(count, false);
     for (const InstructionId i : program_.instructions.ids()) {
       if (waiting_[i] == 0) MakeReady(i);
@@ -43,20 +46,21 @@ class Scheduler {
     Table<InstructionId, Instruction> ordered;
     ordered.reserve(count);
     while (ordered.size() < count) {
-      TESSERA_CHECK(!ready_.empty() || !after_reduction_.empty())
+      TESSERA_CHECK(!ready_.empty() || !deferred_.empty())
           << "the program's dependencies form a circle";
       const InstructionId next = ChooseNext();
       ready_.erase(next);
       freeing_.erase(next);
       reductions_.erase(next);
       after_reduction_.erase({reduction_[next], next});
+      deferred_.erase({reduction_[next], next});
       if (IsReduction(next)) BeginReduction();
       scheduled_[next] = true;
       for (BufferId buffer : buffers_read_[next]) {
         if (--unread_[buffer] == 1) MarkLastReader(buffer);
       }
       for (InstructionId after : successors_[next]) {
-        if (IsReduction(next)) reduction_[after] = reductions_run_;
+        if (IsReduction(next)) SetReduction(next, after);
         if (--waiting_[after] == 0) MakeReady(after);
       }
       ordered.push_back(std::move(program_.instructions[next]));
@@ -132,20 +136,30 @@ class Scheduler {
            program_.streams[instruction.stream] == kGradientStream;
   }
 
-  // Returns the ready instruction to schedule next.
+  // Returns the instruction to schedule next, of those that can run.
   InstructionId ChooseNext() const {
     if (!reductions_.empty()) return *reductions_.begin();
+    if (ready_.empty()) return deferred_.begin()->second;
+    const InstructionId next = ChooseReady();
+    const bool waits = !deferred_.empty() && deferred_.begin()->first <= reduction_[next];
+    return waits ? deferred_.begin()->second : next;
+  }
+
+  InstructionId ChooseReady() const {
     if (!freeing_.empty()) return *freeing_.begin();
-    if (ready_.empty()) return after_reduction_.begin()->second;
     const InstructionId first = *ready_.begin();
     return reduction_[first] == 0 ? first : after_reduction_.begin()->second;
   }
 
-  // Adds an instruction, all of whose predecessors are scheduled, to the ready ones.
+  // Adds an instruction, all of whose predecessors are scheduled, to those that can run.
   void MakeReady(InstructionId i) {
     if (IsReduction(i)) reductions_.insert(i);
     if (reduction_[i] > 0) after_reduction_.insert({reduction_[i], i});
-    if (!IsRecent(reduction_[i])) MakeEligible(i);
+    if (reduction_[i] > 0 && !waits_[i] && IsRecent(reduction_[i])) {
+      deferred_.insert({reduction_[i], i});
+    } else {
+      MakeEligible(i);
+    }
   }
 
   void MakeEligible(InstructionId i) {
@@ -153,18 +167,21 @@ class Scheduler {
     if (FreedBytes(i) > 0) freeing_.insert(i);
   }
 
-  // Counts from 1; 0 is none.
-  bool IsRecent(int32_t reduction) const {
-    return reduction > 0 && reduction > reductions_run_ - kInFlight;
+  bool IsRecent(int32_t reduction) const { return reduction > reductions_run_ - kRecent; }
+
+  void BeginReduction() {
+    ++reductions_run_;
+    while (!deferred_.empty() && !IsRecent(deferred_.begin()->first)) {
+      MakeEligible(deferred_.begin()->second);
+      deferred_.erase(deferred_.begin());
+    }
   }
 
-  // Makes readers of the reduction that is not recent any more eligible.
-  void BeginReduction() {
-    const int32_t done = ++reductions_run_ - kInFlight;
-    for (auto reader = after_reduction_.lower_bound({done, InstructionId(0)});
-         reader != after_reduction_.end() && reader->first == done; ++reader) {
-      MakeEligible(reader->second);
-    }
+  // Notes the last reduction that an instruction waits for.
+  void SetReduction(InstructionId reduction, InstructionId after) {
+    reduction_[after] = reductions_run_;
+    const Operands& edges = program_.instructions[after].after;
+    waits_[after] = absl::c_linear_search(edges, program_.instructions[reduction].outputs[0]);
   }
 
   // Adds the last reader of a buffer to the instructions that free memory. Called when only one
@@ -188,13 +205,15 @@ class Scheduler {
   Table<BufferId, int32_t> unread_;                   // readers that have not been scheduled
   Table<BufferId, bool> kept_;                        // not freed within the step
   int32_t reductions_run_ = 0;
-  Table<InstructionId, int32_t>
-      reduction_;  // the last reduction that an instruction waits for; 0: none
+  // The last reduction that an instruction waits for, counted from 1, or 0; and whether an order
+  // edge is why it does.
+  Table<InstructionId, int32_t> reduction_;
+  Table<InstructionId, bool> waits_;
   Table<InstructionId, bool> scheduled_;
   // What can run: all but readers of recent reductions; those of them that free memory; reductions;
-  // and all readers of reductions, each with the last one that it reads.
+  // all that waited for reductions, with the last one; and the readers of recent ones.
   std::set<InstructionId> ready_, freeing_, reductions_;
-  std::set<std::pair<int32_t, InstructionId>> after_reduction_;
+  std::set<std::pair<int32_t, InstructionId>> after_reduction_, deferred_;
 };
 
 }  // namespace

@@ -105,12 +105,9 @@ absl::StatusOr<double> PlanSearch::Search(absl::StatusOr<Space> space) {
   RETURN_IF_ERROR(space.status());
   const int index = static_cast<int>(spaces_.size());
   spaces_.push_back(*std::move(space));
-  spaces_[index].problem.limit_bytes = limit_;
   beyond_sketch_.push_back(0);
   ASSIGN_OR_RETURN(const bool large, IsLarge());
-  if (const Candidate* const fastest = best(); large && fastest != nullptr && fastest->space >= 0) {
-    if (SecondsByModel(index) > SecondsByModel(fastest->space)) return kInfinite;
-  }
+  if (large && IsSlowerByModel(index)) return kInfinite;
   // They are candidates of this space.
   for (const KnownStep& step : spaces_[index].known) {
     if (spaces_[index].sketch != nullptr) break;
@@ -139,10 +136,18 @@ absl::Status PlanSearch::SearchAscending(
       });
 }
 
-double PlanSearch::SecondsByModel(int space) const {
+bool PlanSearch::IsSlowerByModel(int space) const {
+  const Candidate* const fastest = best();
+  if (fastest == nullptr || fastest->space < 0) return false;
+  const Space& of_fastest = spaces_[fastest->space];
+  const Outcome outcome = Evaluate(of_fastest.problem, fastest->choices);
+  // Models of the same run err alike.
+  Problem problem = spaces_[space].problem;
+  problem.limit_bytes = limit_ - (fastest->cost.peak_bytes() - outcome.peak_bytes);
   const Solution solution =
-      Solve(spaces_[space].problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
-  return solution.found() ? spaces_[space].SecondsOf(solution.outcome.step_ps) : kInfinite;
+      Solve(problem, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
+  return solution.found() &&
+         spaces_[space].SecondsOf(solution.outcome.step_ps) > of_fastest.SecondsOf(outcome.step_ps);
 }
 
 absl::StatusOr<const Candidate*> PlanSearch::Sketch(int space, const std::vector<int>& choices) {

@@ -163,8 +163,9 @@ class PlanSearch {
   absl::StatusOr<std::vector<int>> Correct(int space);
   // Lowers them, if they were sketched.
   absl::Status Propose(int space);
-  // Returns the time of the fastest choices that fit by the model alone; infinite if none do.
-  double SecondsByModel(int space) const;
+  // Returns whether the fastest choices of a space are slower than the best candidate, by the
+  // models alone.
+  bool IsSlowerByModel(int space) const;
   // Returns the peak of choices, by the sketch if there is one.
   absl::StatusOr<int64_t> PeakOf(int space, const std::vector<int>& choices);
   // Begins another search. What is lowered stays known, and all else is as in a new object.
