@@ -243,12 +243,17 @@ TEST(Zero1Test, PreviousParametersMayBeReadLater) {
   const std::string groups =
       "group { path: 'layer.*' each: true over: 'data' gather: AFTER_UPDATE }";
   EXPECT_THAT(Updates(CompiledLayer(groups)), EndsWith(R"(all-gather layer.b.group.all_gather
+sgd_update layer.a.sgd_update
 all-gather layer.a.group.all_gather
 copy layer.a.kept
 copy layer.b.kept
 )"));
   EXPECT_THAT(Updates(CompiledLayer(groups, /*read_later=*/true)), EndsWith(R"(exp exp
 all-gather exp.part.all_gather
+sgd_update layer.b.sgd_update
+all-gather layer.b.group.all_gather
+sgd_update layer.a.sgd_update
+all-gather layer.a.group.all_gather
 copy layer.a.kept
 copy layer.b.kept
 )"));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/text/human_units.h"
 #include "tools/figures/recommendation.h"
+#include "tools/figures/strategy_table.h"
 
 namespace tessera {
 namespace {
@@ -52,9 +53,15 @@ Row RowOf(const Figures& figures, double tokens) {
 // Returns settings by which steps of one command may differ, as flags: "with ..."; "" for those of
 // most steps.
 std::string Settings(int64_t micro_batches, const std::string& recompute) {
+  constexpr int64_t kFewScopes = 3;  // that are named
   std::vector<std::string> settings;
   if (micro_batches > 1) settings.push_back(absl::StrCat("--micro_batches=", micro_batches));
-  if (recompute != "none") settings.push_back(absl::StrCat("--recompute=", recompute));
+  const int64_t scopes = absl::c_count(recompute, '|') + 1;
+  if (scopes > kFewScopes) {
+    settings.push_back(absl::StrCat("--recompute of ", scopes, " scopes"));
+  } else if (recompute != "none") {
+    settings.push_back(absl::StrCat("--recompute=", recompute));
+  }
   return settings.empty() ? "" : absl::StrCat("with ", absl::StrJoin(settings, " "));
 }
 
@@ -112,7 +119,11 @@ std::string PlanTitle(const std::string& step, const std::string& cluster,
   if (first->limit_bytes > 0) {
     absl::StrAppend(&place, "; a rank may use ", FormatBytes(first->limit_bytes));
   }
-  return absl::StrCat(step, "\n", place, "\n");
+  std::string title;
+  for (const std::string& line : {step, place}) {
+    absl::StrAppend(&title, absl::StrJoin(Wrap(line, kTableWidth), "\n"), "\n");
+  }
+  return title;
 }
 
 std::string FiguresTable(absl::Span<const Figures> all, double tokens) {

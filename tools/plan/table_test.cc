@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,6 +62,17 @@ TEST(PlanTableTest, FitsIn80Columns) {
   }
 }
 
+TEST(PlanTableTest, ManyRecomputedScopesAreCounted) {
+  Figures figures = Sample("osdp", 8);
+  figures.recompute = "blocks.0|blocks.1|blocks.2";
+  EXPECT_THAT(FiguresTable({figures}, 0),
+              testing::HasSubstr("with --recompute=blocks.0|blocks.1|blocks.2\n"));
+  figures.recompute += "|blocks.3";
+  figures.micro_batches = 2;
+  EXPECT_THAT(FiguresTable({figures}, 0),
+              testing::HasSubstr("with --micro_batches=2 --recompute of 4 scopes\n"));
+}
+
 TEST(PlanTableTest, AStepWithALimitOfItsOwnSaysSo) {
   std::vector<Figures> all = {Sample("ddp", 8), Sample("osdp", 8), Sample("fsdp", 8)};
   all[1].limit_bytes = int64_t{60} << 30;
@@ -82,6 +94,10 @@ TEST(PlanTableTest, NothingWasPlanned) {
 TEST(PlanTableTest, Title) {
   EXPECT_EQ(PlanTitle("gpt: a step", "a cluster", {Sample("ddp", 8)}),
             "gpt: a step\nfor a cluster; a rank may use 75.0 GiB\n");
+  // Regression: a processor of a long name.
+  const std::string cpu = "cpu: Intel(R) Xeon(R) Processor, AVX3+BF16, 1 thread";
+  EXPECT_EQ(PlanTitle("gpt: a step", cpu, {Sample("ddp", 8)}),
+            absl::StrCat("gpt: a step\nfor ", cpu, "; a rank may use 75.0\nGiB\n"));
 }
 
 }  // namespace
