@@ -115,12 +115,19 @@ std::string PlanTitle(const std::string& step, const std::string& cluster,
                       absl::Span<const Figures> all) {
   const Figures* const first = FirstPlanned(all);
   if (first == nullptr) return "";
-  std::string place = absl::StrCat("for ", cluster);
+  std::vector<std::string> lines = {step, absl::StrCat("for ", cluster)};
   if (first->limit_bytes > 0) {
-    absl::StrAppend(&place, "; a rank may use ", FormatBytes(first->limit_bytes));
+    std::string memory = absl::StrCat("a rank may use ", FormatBytes(first->limit_bytes));
+    const std::string together = absl::StrCat(lines.back(), "; ", memory);
+    if (together.size() <= kTableWidth) {
+      lines.back() = together;
+    } else {
+      lines.back() += ";";
+      lines.push_back(std::move(memory));
+    }
   }
   std::string title;
-  for (const std::string& line : {step, place}) {
+  for (const std::string& line : lines) {
     absl::StrAppend(&title, absl::StrJoin(Wrap(line, kTableWidth), "\n"), "\n");
   }
   return title;

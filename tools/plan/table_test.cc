@@ -97,7 +97,7 @@ TEST(PlanTableTest, Title) {
   // Regression: a processor of a long name.
   const std::string cpu = "cpu: Intel(R) Xeon(R) Processor, AVX3+BF16, 1 thread";
   EXPECT_EQ(PlanTitle("gpt: a step", cpu, {Sample("ddp", 8)}),
-            absl::StrCat("gpt: a step\nfor ", cpu, "; a rank may use 75.0\nGiB\n"));
+            absl::StrCat("gpt: a step\nfor ", cpu, ";\na rank may use 75.0 GiB\n"));
 }
 
 }  // namespace
