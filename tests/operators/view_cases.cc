@@ -100,7 +100,7 @@ void AddConcatCases(std::vector<Case>& cases) {
 }
 
 void AddZeroElsewhereCases(std::vector<Case>& cases) {
-  const auto add = [&](CaseInput x, Shape shape, Shape start) {
+  const auto add = [&](CaseInput x, Shape shape, const Shape& start) {
     const Shape part = x.type.shape;
     cases.push_back(MakeCase("zero_elsewhere", absl::StrCat("at ", ShapeToString(start)),
                              {std::move(x)}, {{"shape", Ints(shape.begin(), shape.end())}}));

@@ -8,7 +8,8 @@
 namespace tessera::cpu {
 namespace {
 
-constexpr int64_t kGrainElements = 16384;
+// Returns how many indices, each of which moves so many elements, a thread takes at least.
+int64_t GrainOf(int64_t elements) { return 16384 / std::max<int64_t>(1, elements) + 1; }
 
 void CopyFloats(const float* from, int64_t count, float* to) {
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
@@ -37,26 +38,27 @@ void Unfold(int threads, const ConvolutionSizes& sizes, const float* x,
   const PictureWindows& windows = sizes.windows;
   const SlidingWindow &down = windows.vertical, &across = windows.horizontal;
   const int64_t channels = sizes.in_channels, row_of_taps = across.taps * channels;
-  const int64_t grain = kGrainElements / (windows.out_width * sizes.depth()) + 1;
-  ParallelFor(threads, strips.count, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t strip = begin; strip < end; ++strip) {
-      const int64_t picture = (strips.first + strip) / windows.out_height;
-      const int64_t row = (strips.first + strip) % windows.out_height;
-      float* to = strips.data + strip * windows.out_width * strips.pitch;
-      for (int64_t column = 0; column < windows.out_width; ++column, to += strips.pitch) {
-        for (int64_t i = 0; i < down.taps; ++i) {
-          const int64_t h = down.ElementAt(row, i);
-          if (h < 0 || h >= windows.height) {
-            std::fill(to + i * row_of_taps, to + (i + 1) * row_of_taps, 0.0f);
-            continue;
-          }
-          UnfoldTaps(across, windows.width, channels, column,
-                     x + (picture * windows.height + h) * windows.width * channels,
-                     to + i * row_of_taps);
-        }
-      }
-    }
-  });
+  ParallelFor(threads, strips.count, GrainOf(windows.out_width * sizes.depth()),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t strip = begin; strip < end; ++strip) {
+                  const int64_t picture = (strips.first + strip) / windows.out_height;
+                  const int64_t row = (strips.first + strip) % windows.out_height;
+                  float* to = strips.data + strip * windows.out_width * strips.pitch;
+                  for (int64_t column = 0; column < windows.out_width;
+                       ++column, to += strips.pitch) {
+                    for (int64_t i = 0; i < down.taps; ++i) {
+                      const int64_t h = down.ElementAt(row, i);
+                      if (h < 0 || h >= windows.height) {
+                        std::fill(to + i * row_of_taps, to + (i + 1) * row_of_taps, 0.0f);
+                        continue;
+                      }
+                      UnfoldTaps(across, windows.width, channels, column,
+                                 x + (picture * windows.height + h) * windows.width * channels,
+                                 to + i * row_of_taps);
+                    }
+                  }
+                }
+              });
 }
 
 void AddFolded(int threads, const ConvolutionSizes& sizes, const UnfoldedStrips& strips,
@@ -78,19 +80,19 @@ void AddFolded(int threads, const ConvolutionSizes& sizes, const UnfoldedStrips&
       }
     }
   };
-  const int64_t grain = kGrainElements / (row_elements * windows.taps()) + 1;
-  ParallelFor(threads, rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t picture = first_picture + r / windows.height, h = r % windows.height;
-      for (int64_t i = 0; i < down.taps; ++i) {
-        const int64_t row = down.WindowReading(h, i, windows.out_height);
-        const int64_t strip = picture * windows.out_height + row - strips.first;
-        if (row < 0 || strip < 0 || strip >= strips.count) continue;
-        add_strip(strips.data + strip * windows.out_width * strips.pitch, i,
-                  dx + (picture * windows.height + h) * row_elements);
-      }
-    }
-  });
+  ParallelFor(
+      threads, rows, GrainOf(row_elements * windows.taps()), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const int64_t picture = first_picture + r / windows.height, h = r % windows.height;
+          for (int64_t i = 0; i < down.taps; ++i) {
+            const int64_t row = down.WindowReading(h, i, windows.out_height);
+            const int64_t strip = picture * windows.out_height + row - strips.first;
+            if (row < 0 || strip < 0 || strip >= strips.count) continue;
+            add_strip(strips.data + strip * windows.out_width * strips.pitch, i,
+                      dx + (picture * windows.height + h) * row_elements);
+          }
+        }
+      });
 }
 
 }  // namespace tessera::cpu

@@ -50,7 +50,7 @@ struct Chunks {
     int64_t end = 0;
     const PaddedRows padded = PaddedRows::Place(2, pitch * kFloat, &end);
     if (padded.is_copied() && result != ConvolutionResult::kDx) pitch = padded.pitch_bytes / kFloat;
-    const int64_t strip_bytes = windows.out_width * pitch * kFloat;
+    const int64_t strip_bytes = std::max<int64_t>(1, windows.out_width * pitch * kFloat);
     of_chunk = std::min(strips, std::max<int64_t>(1, kChunkBytes / strip_bytes));
     matrix_bytes = Aligned(of_chunk * strip_bytes);
   }

@@ -209,7 +209,7 @@ struct OnednnConvolution::Prepared {
             {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, kReorderScratch}});
   }
 
-  void AddStep(dnnl::primitive primitive, std::vector<std::pair<int, size_t>> arguments) {
+  void AddStep(dnnl::primitive primitive, const std::vector<std::pair<int, size_t>>& arguments) {
     Step step = {std::move(primitive), {}};
     for (const auto& [index, entry] : arguments) {
       step.arguments.push_back({index, memories[entry].get()});

@@ -18,13 +18,14 @@ void ForEachProduct(const ConvolutionSizes& sizes, const Elements& y, const Elem
   const int64_t in = sizes.group_in(), out = sizes.group_out();
   for (int64_t b = 0; b < sizes.batch; ++b) {
     ForEachWindow(sizes.windows, [&](int64_t row, int64_t column) {
-      for (int64_t o = 0; o < sizes.out_channels; ++o) {
-        const int64_t first_channel = o / out * in;
-        ForEachTap(sizes.windows, row, column, [&](int64_t i, int64_t j, int64_t h, int64_t w) {
-          for (int64_t c = 0; c < in; ++c) {
-            body(y(b, row, column, o), x(b, h, w, first_channel + c), weight(o, i, j, c));
-          }
-        });
+      for (int64_t group = 0; group < sizes.groups; ++group) {
+        for (int64_t o = group * out; o < (group + 1) * out; ++o) {
+          ForEachTap(sizes.windows, row, column, [&](int64_t i, int64_t j, int64_t h, int64_t w) {
+            for (int64_t c = 0; c < in; ++c) {
+              body(y(b, row, column, o), x(b, h, w, group * in + c), weight(o, i, j, c));
+            }
+          });
+        }
       }
     });
   }
