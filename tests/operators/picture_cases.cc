@@ -47,6 +47,23 @@ void AddConvolution(const Convolved& use, std::vector<Case>& cases) {
   for (size_t i = cases.size() - 3; i < cases.size(); ++i) cases[i].condition = 4;
 }
 
+// Adds cases of a 3 x 3 convolution and of its gradients with NaN in one operand.
+void AddSpecialConvolution(int64_t in, int64_t out, int64_t groups, std::vector<Case>& cases) {
+  const Attributes windows = {
+      {"stride", Ints{1, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 1}}};
+  Attributes attributes = windows;
+  attributes.Set("groups", groups);
+  const Shape x = {2, 6, 6, in}, weight = {out, 3, 3, in / groups}, y = {2, 6, 6, out};
+  cases.push_back(SpecialCase("convolution", {SomeNaN(x), Normal(weight)}, attributes));
+  cases.push_back(
+      SpecialCase("convolution_grad_data", {SomeNaN(y), Normal(weight)}, WithShape(windows, x)));
+  for (const bool of_y : {false, true}) {
+    cases.push_back(MakeCase("convolution_grad_weight", of_y ? "NaN in dy" : "NaN in x",
+                             {of_y ? SomeNaN(y) : Normal(y), of_y ? Normal(x) : SomeNaN(x)},
+                             WithShape(windows, weight)));
+  }
+}
+
 void AddConvolutionCases(std::vector<Case>& cases) {
   const Convolved uses[] = {
       {{1, 1, 1, 1}, {1, 1, 1, 1}},
@@ -80,16 +97,12 @@ void AddConvolutionCases(std::vector<Case>& cases) {
       {{2, 9, 9, 256}, {20, 1, 1, 256}, {2, 2}},
   };
   for (const Convolved& use : uses) AddConvolution(use, cases);
-  const Attributes windows = {
-      {"stride", Ints{1, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 1}}};
-  Attributes attributes = windows;
-  attributes.Set("groups", int64_t{1});
-  const Shape x = {2, 6, 6, 5}, weight = {4, 3, 3, 5}, y = {2, 6, 6, 4};
-  cases.push_back(SpecialCase("convolution", {SomeNaN(x), Normal(weight)}, attributes));
-  cases.push_back(
-      SpecialCase("convolution_grad_data", {SomeNaN(y), Normal(weight)}, WithShape(windows, x)));
-  cases.push_back(
-      SpecialCase("convolution_grad_weight", {SomeNaN(y), Normal(x)}, WithShape(windows, weight)));
+  // A NaN reaches all results of which it is a term, and no others.
+  const Ints special[] = {{5, 4, 1},   {4, 5, 1},  {1, 1, 1},   {33, 19, 1}, {6, 10, 2}, {7, 7, 7},
+                          {16, 32, 1}, {3, 64, 1}, {17, 20, 1}, {34, 34, 2}, {20, 3, 1}};
+  for (const Ints& sizes : special) {
+    AddSpecialConvolution(sizes[0], sizes[1], sizes[2], cases);
+  }
 }
 
 void AddPoolingCases(std::vector<Case>& cases) {

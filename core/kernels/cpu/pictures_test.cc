@@ -135,7 +135,7 @@ TEST(Convolution, EveryKernelGivesTheValuesOfAHandComputedOne) {
   };
   for (const auto& [use, expected] : passes) {
     const std::vector<const Kernel*> kernels = CandidateKernels(Cpu(), RequestOf(use, 2));
-    EXPECT_GE(kernels.size(), 2u);
+    EXPECT_GE(kernels.size(), 2u) << use.op;
     for (const Kernel* kernel : kernels) {
       const TestTensor output = std::move(RunKernel(*kernel, use, 2, '\xff').outputs[0]);
       EXPECT_EQ(output.type.dtype == DType::kBF16 ? FromBF16(output) : output.values<float>(),
