@@ -37,6 +37,11 @@ Tensor Linear(Tensor x, Tensor weight, Tensor bias) {
   return bias.valid() ? Add(y, bias) : y;
 }
 
+Tensor Conv2d(Tensor x, Tensor weight, Tensor bias, const ConvolutionOptions& options) {
+  const Tensor y = Convolution(x, weight, options);
+  return bias.valid() ? Add(y, bias) : y;
+}
+
 Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
   int64_t count = 1;
   for (int64_t axis : axes) count *= x.dim(static_cast<int>(axis));

@@ -9,6 +9,7 @@
 #ifndef TESSERA_CORE_OPS_OPS_H_
 #define TESSERA_CORE_OPS_OPS_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -73,6 +74,32 @@ Tensor ContractLeading(Tensor a, Tensor b);
 // x [..., in], weight [out, in] and, if valid, bias [out] -> [..., out].
 Tensor Linear(Tensor x, Tensor weight, Tensor bias = {});
 
+// --- Pictures ------------------------------------------------------------------------------------
+// Pictures are [batch, height, width, channels]. Pairs are along height and width. The global
+// average over a picture is ReduceMean(x, {1, 2}), and Reshape flattens one.
+struct ConvolutionOptions {
+  std::array<int64_t, 2> stride = {1, 1};
+  std::array<int64_t, 2> padding = {0, 0};   // zeros on both sides; less than the window
+  std::array<int64_t, 2> dilation = {1, 1};  // from one element of the window to the next
+  // The channels of x and of the result are split into as many groups, of consecutive channels; a
+  // group of the result is computed from one of x.
+  int64_t groups = 1;
+};
+// x [batch, height, width, in], weight [out, window height, window width, in / groups] -> [batch,
+// height', width', out].
+Tensor Convolution(Tensor x, Tensor weight, const ConvolutionOptions& options = {});
+// The same with, if valid, a bias [out].
+Tensor Conv2d(Tensor x, Tensor weight, Tensor bias = {}, const ConvolutionOptions& options = {});
+struct PoolingOptions {
+  std::array<int64_t, 2> window = {2, 2};
+  std::array<int64_t, 2> stride = {2, 2};
+  std::array<int64_t, 2> padding = {0, 0};  // less than the window
+};
+// The largest element of each window, which has at most 256; padding is not among them.
+Tensor MaxPool(Tensor x, const PoolingOptions& options);
+// The sum over each window, divided by all of its elements, with those in the padding, which are 0.
+Tensor AveragePool(Tensor x, const PoolingOptions& options);
+
 // --- Rows ----------------------------------------------------------------------------------------
 Tensor Softmax(Tensor x, int axis);
 // Normalizes over the last dimension, which has C elements; weight and bias are [C].
@@ -112,6 +139,10 @@ struct MeanLoss {
 // Returns the mean cross-entropy over the valid targets of the global batch. Targets that equal
 // kIgnoreIndex are not counted; if none is counted, the loss is 0.
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets);
+
+// logits [..., V], targets i32 [...] -> for each row, 1 if the target is among the k largest
+// logits, else 0. Of equal logits, the first ones count as larger.
+Tensor TopKCorrect(Tensor logits, Tensor targets, int64_t k);
 
 // --- Initial values, updates ---------------------------------------------------------------------
 // Returns a tensor of `type` whose elements are all `value`.

@@ -12,6 +12,7 @@ namespace tessera::operator_tests {
 std::vector<Case> ElementwiseCases();
 std::vector<Case> ViewCases();
 std::vector<Case> MatMulCases();
+std::vector<Case> PictureCases();
 std::vector<Case> RowCases();
 std::vector<Case> AttentionCases();
 std::vector<Case> LinearLogSumExpCases();

@@ -161,8 +161,8 @@ const std::vector<Case>& AllCases() {
   static const auto* const cases = [] {
     auto* all = new std::vector<Case>();
     for (const auto& section :
-         {ElementwiseCases(), ViewCases(), MatMulCases(), RowCases(), AttentionCases(),
-          LinearLogSumExpCases(), DrawCases(), UpdateCases()}) {
+         {ElementwiseCases(), ViewCases(), MatMulCases(), PictureCases(), RowCases(),
+          AttentionCases(), LinearLogSumExpCases(), DrawCases(), UpdateCases()}) {
       all->insert(all->end(), section.begin(), section.end());
     }
     return all;

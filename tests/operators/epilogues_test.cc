@@ -171,6 +171,9 @@ TEST_F(EpiloguesTest, StoreProductsOf16BitsInF32) {
 // bits: the gradients of parameters among them.
 std::set<std::pair<std::string, int>> StorableInF32() {
   return {{"add", 0},
+          {"convolution", 0},
+          {"convolution_grad_data", 0},
+          {"convolution_grad_weight", 0},
           {"embedding_grad", 0},
           {"layer_norm_grad", 1},
           {"layer_norm_grad", 2},

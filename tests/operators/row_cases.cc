@@ -159,6 +159,28 @@ void AddEmbeddingCases(std::vector<Case>& cases) {
       SpecialCase("embedding_grad", {SomeNaN({20, 12}), Ids({20}, 9)}, {{"rows", int64_t{9}}}));
 }
 
+void AddTopKCases(std::vector<Case>& cases) {
+  struct Sizes {
+    Shape rows;
+    int64_t columns, k;
+  };
+  const Sizes uses[] = {{{}, 5, 2},  {{1}, 1, 1},    {{7}, 4, 1},      {{3, 5}, 6, 6},
+                        {{0}, 3, 2}, {{2, 3}, 9, 5}, {{301}, 1000, 5}, {{40, 70}, 11, 3}};
+  for (const auto& [rows, columns, k] : uses) {
+    Shape logits = rows;
+    logits.push_back(columns);
+    const Attributes attributes = {{"k", k}};
+    cases.push_back(
+        MakeCase("top_k_correct", {Distinct(logits), Labels(rows, columns)}, attributes));
+    cases.push_back(MakeCase("top_k_correct", "ties",
+                             {Integers(DType::kF32, logits, 0, 3), Ids(rows, columns)},
+                             attributes));
+    cases.push_back(MakeCase("top_k_correct", "some are NaN",
+                             {SomeNaN(logits), Integers(DType::kI32, rows, -2, columns + 2)},
+                             attributes));
+  }
+}
+
 }  // namespace
 
 std::vector<Case> RowCases() {
@@ -167,6 +189,7 @@ std::vector<Case> RowCases() {
   AddLayerNormCases(cases);
   AddReductionCases(cases);
   AddEmbeddingCases(cases);
+  AddTopKCases(cases);
   return cases;
 }
 

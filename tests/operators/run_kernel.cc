@@ -43,6 +43,10 @@ class CallMemory {
       next_ += RoundedUp(size);
     }
     RETURN_IF_ERROR(backend_->CopyToDevice(at, bytes.data(), size));
+    // A kernel may read the rest of the last cache line, but no result may depend on it.
+    const std::string rest(RoundedUp(size) - size, kPoison);
+    RETURN_IF_ERROR(
+        backend_->CopyToDevice(at + size, rest.data(), static_cast<int64_t>(rest.size())));
     return at;
   }
 

@@ -10,10 +10,13 @@ using Ints = std::vector<int64_t>;
 
 void AddReshapeCases(std::vector<Case>& cases) {
   const std::pair<Shape, Ints> reshapes[] = {
-      {{2, 6}, {3, 4}},       {{12}, {2, 3, 2}}, {{}, {1, 1}},        {{1}, {}},
-      {{2, 3}, {2, 1, 3}},    {{2, 1, 3}, {6}},  {{0, 3}, {3, 0}},    {{4, 6}, {4, 2, 3}},
-      {{2, 3, 4}, {2, 12}},   {{5}, {5}},        {{6, 4}, {2, 3, 4}}, {{2, 3, 4, 5}, {6, 20}},
-      {{1, 7, 1}, {7, 1, 1}},
+      {{2, 6}, {3, 4}},       {{12}, {2, 3, 2}},
+      {{}, {1, 1}},           {{1}, {}},
+      {{2, 3}, {2, 1, 3}},    {{2, 1, 3}, {6}},
+      {{0, 3}, {3, 0}},       {{4, 6}, {4, 2, 3}},
+      {{2, 3, 4}, {2, 12}},   {{5}, {5}},
+      {{6, 4}, {2, 3, 4}},    {{2, 3, 4, 5}, {6, 20}},
+      {{1, 7, 1}, {7, 1, 1}}, {{3, 2, 4, 5}, {3, 40}},
   };
   for (const auto& [from, to] : reshapes) {
     cases.push_back(MakeCase("reshape", {Normal(from)}, {{"shape", to}}));
@@ -97,7 +100,7 @@ void AddConcatCases(std::vector<Case>& cases) {
 }
 
 void AddZeroElsewhereCases(std::vector<Case>& cases) {
-  const auto add = [&](CaseInput x, Shape shape, Shape start) {
+  const auto add = [&](CaseInput x, Shape shape, const Shape& start) {
     const Shape part = x.type.shape;
     cases.push_back(MakeCase("zero_elsewhere", absl::StrCat("at ", ShapeToString(start)),
                              {std::move(x)}, {{"shape", Ints(shape.begin(), shape.end())}}));

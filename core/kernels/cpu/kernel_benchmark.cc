@@ -1,4 +1,4 @@
-// Measures the kernels of a step of GPT-2 124M with batch 4 x 256.
+// Measures the kernels of a step of GPT-2 124M with batch 4 x 256, and convolutions.
 //
 //   ./bazelw run //core/kernels/cpu:kernel_benchmark -- [--threads=2] [--processor_time]
 //       [--benchmark_filter=attention]
@@ -207,6 +207,38 @@ void AddHead(std::vector<Use>& uses) {
   }
 }
 
+// Adds a use by each kernel that accepts it.
+void AddCandidates(Backend& backend, Use use, std::vector<Use>& uses) {
+  const std::string name = use.name;
+  for (const Kernel* kernel : CandidateKernels(backend, use.request)) {
+    use.kernel = kernel->name();
+    use.name = absl::StrCat(name, "/", use.kernel);
+    uses.push_back(use);
+  }
+}
+
+// Adds a 3 x 3 convolution of pictures of size x size pixels, with its gradients.
+void AddConvolution(Backend& backend, int64_t size, int64_t in, int64_t out, DType dtype,
+                    std::vector<Use>& uses) {
+  constexpr int64_t kBatch = 8;
+  const std::vector<int64_t> ones = {1, 1}, of_x = {kBatch, size, size, in}, of_w = {out, 3, 3, in};
+  const TensorType x = {dtype, {kBatch, size, size, in}}, y = {dtype, {kBatch, size, size, out}};
+  const TensorType w = {dtype, {out, 3, 3, in}};
+  const auto add = [&](const char* op, const TensorType& a, const TensorType& b,
+                       const TensorType& c, const char* attribute, const AttributeValue& value) {
+    Attributes attributes = {{"stride", ones}, {"padding", ones}, {"dilation", ones}};
+    attributes.Set(attribute, value);
+    AddCandidates(backend,
+                  {absl::StrCat(op, "/", size, "x", in, "x", out, "/", DTypeName(dtype)),
+                   Request(op, attributes, {a, b}, {c}),
+                   18.0 * static_cast<double>(kBatch * size * size * in * out)},
+                  uses);
+  };
+  add("convolution", x, w, y, "groups", int64_t{1});
+  add("convolution_grad_data", y, w, x, "shape", of_x);
+  add("convolution_grad_weight", y, x, w, "shape", of_w);
+}
+
 // Adds the uses of the default kernels in f32, and of all candidates in bf16.
 void AddAttention(Backend& backend, int64_t batch, int64_t seq, DType dtype,
                   std::vector<Use>& uses) {
@@ -233,12 +265,8 @@ void AddAttention(Backend& backend, int64_t batch, int64_t seq, DType dtype,
       uses.push_back(use);
       continue;
     }
-    const std::string name = use.name;
-    for (const Kernel* kernel : CandidateKernels(backend, use.request)) {
-      use.kernel = kernel->name();
-      use.name = absl::StrCat(name, "/", DTypeName(dtype), "/", use.kernel);
-      uses.push_back(use);
-    }
+    absl::StrAppend(&use.name, "/", DTypeName(dtype));
+    AddCandidates(backend, use, uses);
   }
 }
 
@@ -337,6 +365,8 @@ void RegisterAll(Backend& backend) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     AddAttention(backend, 4, 256, dtype, uses);
     AddAttention(backend, 1, 1024, dtype, uses);
+    AddConvolution(backend, 112, 64, 128, dtype, uses);
+    AddConvolution(backend, 28, 256, 256, dtype, uses);
   }
   AddRows(uses);
   AddParameters(uses);

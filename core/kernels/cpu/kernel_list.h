@@ -1,4 +1,5 @@
-// The kernels of the cpu backend: vector loops with Highway, and oneDNN for large products.
+// The kernels of the cpu backend: vector loops with Highway, and oneDNN for large products and for
+// convolutions.
 //
 // They compute in f32 and take f32, bf16 and f16 (and the integers that an operator names), never
 // f64. An element of 16 bits is converted when it is loaded or stored: vector by vector

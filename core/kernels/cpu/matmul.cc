@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "core/kernels/cpu/padded_rows.h"
 #include "core/kernels/cpu/small_matmul.h"
 #include "core/kernels/cpu/via_f32.h"
+#include "core/kernels/cpu/zero_output.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::cpu {
@@ -138,16 +138,7 @@ class BoundProduct : public BoundKernel {
   std::vector<Stored> stored_;
 };
 
-// The kernel of a product without elements or with a depth of 0.
-class BoundZero : public BoundKernel {
- public:
-  absl::Status Run(const KernelCall& call) override {
-    const TensorView& y = call.outputs[0];
-    std::memset(y.data, 0, static_cast<size_t>(y.elements() * SizeOf(y.dtype)));
-    return absl::OkStatus();
-  }
-};
-
+// Returns whether a product has no elements, or a depth of 0.
 bool IsEmpty(const ProductShape& shape) {
   return shape.batch * shape.rows * shape.columns * shape.depth == 0;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/onednn_engine.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/status/check.h"
 #include "dnnl.hpp"
@@ -14,31 +15,22 @@ namespace {
 
 using dnnl::memory;
 
-const dnnl::engine& Engine() {
-  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *engine;
-}
-
-memory::data_type OneDnnType(DType dtype) {
-  return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-
 // Describes a batch of matrices, one after another. `pitch` is as in ProductShape.
 memory::desc Matrices(DType dtype, int64_t batch, int64_t rows, int64_t columns, bool transposed,
                       int64_t pitch = 0) {
   const int64_t stored = pitch > 0 ? pitch : (transposed ? rows : columns);
   const int64_t row = transposed ? 1 : stored, column = transposed ? stored : 1;
   if (batch == 1) {
-    return memory::desc({rows, columns}, OneDnnType(dtype), memory::dims{row, column});
+    return memory::desc({rows, columns}, OnednnType(dtype), memory::dims{row, column});
   }
-  return memory::desc({batch, rows, columns}, OneDnnType(dtype),
+  return memory::desc({batch, rows, columns}, OnednnType(dtype),
                       memory::dims{rows * columns, row, column});
 }
 
 memory::desc Row(DType dtype, int64_t batch, int64_t columns) {
   return batch == 1
-             ? memory::desc({1, columns}, OneDnnType(dtype), memory::dims{columns, 1})
-             : memory::desc({1, 1, columns}, OneDnnType(dtype), memory::dims{columns, columns, 1});
+             ? memory::desc({1, columns}, OnednnType(dtype), memory::dims{columns, 1})
+             : memory::desc({1, 1, columns}, OnednnType(dtype), memory::dims{columns, columns, 1});
 }
 
 std::string Describe(const ProductShape& s) {
@@ -85,7 +77,7 @@ struct OnednnProduct::Prepared {
       : method(ProductMethod::kGemm), shape(shape), threads(threads) {}
 
   Prepared(const ProductShape& shape, absl::Span<const ProductEpilogue> epilogues, int threads)
-      : method(ProductMethod::kPrimitive), shape(shape), threads(threads), stream(Engine()) {
+      : method(ProductMethod::kPrimitive), shape(shape), threads(threads), stream(OnednnEngine()) {
     const int64_t batch = shape.batch;
     const memory::desc a =
         Matrices(shape.operands, batch, shape.rows, shape.depth, shape.transpose_a, shape.a_pitch);
@@ -107,7 +99,7 @@ struct OnednnProduct::Prepared {
           // The first row is passed as oneDNN's own bias.
           if (post.len() == 0 && bias.is_zero()) {
             bias = row;
-            operands.push_back({DNNL_ARG_BIAS, Unbound(bias)});
+            operands.push_back({DNNL_ARG_BIAS, UnboundMemory(bias)});
           } else {
             AddOperand(row, post);
           }
@@ -121,23 +113,21 @@ struct OnednnProduct::Prepared {
     attributes.set_post_ops(post);
     const dnnl::matmul::desc description =
         bias.is_zero() ? dnnl::matmul::desc(a, b, y) : dnnl::matmul::desc(a, b, bias, y);
-    const dnnl::matmul::primitive_desc chosen(description, attributes, Engine());
+    const dnnl::matmul::primitive_desc chosen(description, attributes, OnednnEngine());
     scratch_bytes = static_cast<int64_t>(chosen.scratchpad_desc().get_size());
     primitive = dnnl::matmul(chosen);
 
-    AddArgument(DNNL_ARG_SRC, Unbound(a));
-    AddArgument(DNNL_ARG_WEIGHTS, Unbound(b));
-    AddArgument(DNNL_ARG_DST, Unbound(y));
-    AddArgument(DNNL_ARG_SCRATCHPAD, Unbound(chosen.scratchpad_desc()));
+    AddArgument(DNNL_ARG_SRC, UnboundMemory(a));
+    AddArgument(DNNL_ARG_WEIGHTS, UnboundMemory(b));
+    AddArgument(DNNL_ARG_DST, UnboundMemory(y));
+    AddArgument(DNNL_ARG_SCRATCHPAD, UnboundMemory(chosen.scratchpad_desc()));
     for (const Argument& operand : operands) AddArgument(operand.index, operand.value);
   }
-
-  static memory Unbound(const memory::desc& desc) { return memory(desc, Engine(), nullptr); }
 
   // Adds an operand that is added to the product after all before it.
   void AddOperand(const memory::desc& desc, dnnl::post_ops& post) {
     operands.push_back(
-        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(post.len()) | DNNL_ARG_SRC_1, Unbound(desc)});
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(post.len()) | DNNL_ARG_SRC_1, UnboundMemory(desc)});
     post.append_binary(dnnl::algorithm::binary_add, desc);
   }
 

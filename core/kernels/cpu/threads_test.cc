@@ -67,6 +67,20 @@ TEST_P(ThreadsTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
   const TestTensor id_tensor = IntTensor({333}, ids);
   ExpectSameBitsAtAnyThreads(
       {"embedding_grad", {{"rows", int64_t{37}}}, {&x, &id_tensor}, {F32({37, 211})}});
+  const TestTensor pictures = RandomTensor({3, 29, 31, 37}, 14),
+                   pooled = RandomTensor({3, 15, 16, 37}, 15);
+  const TensorType index_type = {DType::kU8, pooled.type.shape};
+  const std::vector<int64_t> three = {3, 3}, two = {2, 2}, one = {1, 1};
+  Attributes pool = {{"window", three}, {"stride", two}, {"padding", one}};
+  ExpectSameBitsAtAnyThreads({"average_pool", pool, {&pictures}, {pooled.type}});
+  const Use max_pool = {"max_pool", pool, {&pictures}, {pooled.type, index_type}};
+  ExpectSameBitsAtAnyThreads(max_pool);
+  const std::vector<TestTensor> max = RunKernels(max_pool);
+  pool.Set("shape", std::vector<int64_t>{3, 29, 31, 37});
+  ExpectSameBitsAtAnyThreads({"average_pool_grad", pool, {&pooled}, {pictures.type}});
+  ExpectSameBitsAtAnyThreads({"max_pool_grad", pool, {&pooled, &max[1]}, {pictures.type}});
+  ExpectSameBitsAtAnyThreads(
+      {"top_k_correct", {{"k", int64_t{3}}}, {&x, &id_tensor}, {F32({333})}});
   const TestTensor seed = ScalarTensor<int64_t>(DType::kI64, 7);
   ExpectSameBitsAtAnyThreads(
       {"dropout", {{"probability", 0.3}, {"random_path", "a.b"}}, {&x, &seed, &seed}, {x.type}});
