@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
+#include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/im2col.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/padded_rows.h"
 #include "core/kernels/cpu/zero_output.h"
-#include "core/kernels/interface/backend.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::cpu {
@@ -20,10 +20,6 @@ namespace {
 
 // The most bytes of the matrix, unless one strip has more.
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
-
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
 
 // How a convolution is divided into products.
 struct Chunks {

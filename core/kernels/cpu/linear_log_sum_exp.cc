@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/logit_chunks.h"
 #include "core/kernels/cpu/targets.h"
 // The file includes itself once for each target.
@@ -104,7 +105,7 @@ class BoundForward : public BoundKernel {
 
  private:
   static int64_t StateBytes(const Chunks& chunks) {
-    return Chunks::Aligned(chunks.block_rows * (sizeof(double) + sizeof(float)));
+    return Aligned(chunks.block_rows * (sizeof(double) + sizeof(float)));
   }
 
   // Adds a chunk's logits to the running maxima and sums of its rows, and stores the logits of

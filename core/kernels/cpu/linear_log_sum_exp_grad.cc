@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/logit_chunks.h"
 #include "core/kernels/cpu/targets.h"
 // The file includes itself once for each target.
@@ -147,15 +148,15 @@ class BoundGradient : public BoundKernel {
       const bool f32 = dtype == DType::kF32;
       const int64_t block = chunks.block_rows * chunks.columns;
       halves = chunks.logits_bytes();
-      x = halves + (f32 ? 0 : Chunks::Aligned(chunks.block_rows * chunks.block_words * 2));
-      scratch = x + Chunks::Aligned(block * SizeOf(dtype));
+      x = halves + (f32 ? 0 : Aligned(chunks.block_rows * chunks.block_words * 2));
+      scratch = x + Aligned(block * SizeOf(dtype));
       if (stored.dx != DType::kF32) {
         dx = scratch;
-        scratch += Chunks::Aligned(block * 4);
+        scratch += Aligned(block * 4);
       }
       if (chunks.one_block() || stored.dw == DType::kF32) return;
       dw = scratch;
-      scratch += Chunks::Aligned(chunks.vocabulary * chunks.columns * 4);
+      scratch += Aligned(chunks.vocabulary * chunks.columns * 4);
     }
   };
 

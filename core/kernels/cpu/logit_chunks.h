@@ -14,6 +14,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/interface/kernel.h"
@@ -47,8 +48,6 @@ struct Chunks {
   bool empty() const { return rows == 0 || vocabulary == 0 || columns == 0; }
   bool one_block() const { return rows == block_rows; }  // of rows
   int64_t logits_bytes() const { return Aligned(block_rows * block_words * 4); }
-
-  static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
 
 // Returns the number that is subtracted from logits before exp: their maximum, or 0 if that is

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/onednn_engine.h"
 #include "core/kernels/cpu/parallel.h"
-#include "core/kernels/interface/backend.h"
 #include "dnnl.hpp"
 
 namespace tessera::cpu {
@@ -61,10 +61,6 @@ struct Windows {
     }
   }
 };
-
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
 
 }  // namespace
 

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
-#include "core/kernels/interface/backend.h"
 #include "core/tensor/dtype.h"
 
 namespace tessera::cpu {
@@ -30,7 +30,7 @@ struct PaddedRows {
     PaddedRows copy = {.rows = rows, .row_bytes = row_bytes};
     if (rows < 2 || row_bytes == 0 || row_bytes % kCollides != 0) return copy;
     copy.pitch_bytes = row_bytes + kLine;
-    copy.offset = (*end + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+    copy.offset = Aligned(*end);
     *end = copy.offset + rows * copy.pitch_bytes;
     return copy;
   }
@@ -64,7 +64,7 @@ struct PaddedOperands {
                           : PaddedRows::Place(shape.rows, shape.depth * size, &bytes);
     b = shape.transpose_b ? PaddedRows::Place(shape.columns, shape.depth * size, &bytes)
                           : PaddedRows::Place(shape.depth, shape.columns * size, &bytes);
-    bytes = (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+    bytes = Aligned(bytes);
   }
 
   // Returns the shape of the product of the copies.

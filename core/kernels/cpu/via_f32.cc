@@ -4,19 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/parallel.h"
-#include "core/kernels/interface/backend.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::cpu {
 namespace {
 
 constexpr int64_t kGrain = 16384;
-
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
 
 // Returns the request with f32 in place of bf16 and f16. Casts to f32 are left out.
 KernelRequest Widened(const KernelRequest& request) {
