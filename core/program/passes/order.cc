@@ -38,7 +38,7 @@ class Scheduler {
     FindSuccessors();
     CountReaders();
     reduction_.assign(count, 0);
-    waits_.assign(count, false);
+    has_edge_.assign(count, false);
     scheduled_.assign(count, false);
     for (const InstructionId i : program_.instructions.ids()) {
       if (waiting_[i] == 0) MakeReady(i);
@@ -155,7 +155,7 @@ class Scheduler {
   void MakeReady(InstructionId i) {
     if (IsReduction(i)) reductions_.insert(i);
     if (reduction_[i] > 0) after_reduction_.insert({reduction_[i], i});
-    if (reduction_[i] > 0 && !waits_[i] && IsRecent(reduction_[i])) {
+    if (reduction_[i] > 0 && !has_edge_[i] && IsRecent(reduction_[i])) {
       deferred_.insert({reduction_[i], i});
     } else {
       MakeEligible(i);
@@ -181,7 +181,7 @@ class Scheduler {
   void SetReduction(InstructionId reduction, InstructionId after) {
     reduction_[after] = reductions_run_;
     const Operands& edges = program_.instructions[after].after;
-    waits_[after] = absl::c_linear_search(edges, program_.instructions[reduction].outputs[0]);
+    has_edge_[after] = absl::c_linear_search(edges, program_.instructions[reduction].outputs[0]);
   }
 
   // Adds the last reader of a buffer to the instructions that free memory. Called when only one
@@ -205,13 +205,14 @@ class Scheduler {
   Table<BufferId, int32_t> unread_;                   // readers that have not been scheduled
   Table<BufferId, bool> kept_;                        // not freed within the step
   int32_t reductions_run_ = 0;
-  // The last reduction that an instruction waits for, counted from 1, or 0; and whether an order
-  // edge is why it does.
+  // The last reduction that an instruction waits for, counted from 1, or 0; and whether it waits
+  // because of an order edge.
   Table<InstructionId, int32_t> reduction_;
-  Table<InstructionId, bool> waits_;
+  Table<InstructionId, bool> has_edge_;
   Table<InstructionId, bool> scheduled_;
-  // What can run: all but readers of recent reductions; those of them that free memory; reductions;
-  // all that waited for reductions, with the last one; and the readers of recent ones.
+  // Instructions that can run: all but readers of recent reductions; those of them that free
+  // memory; reductions; all that waited for a reduction, with the last one; and readers of recent
+  // ones.
   std::set<InstructionId> ready_, freeing_, reductions_;
   std::set<std::pair<int32_t, InstructionId>> after_reduction_, deferred_;
 };
