@@ -288,19 +288,21 @@ bool PlanSearch::IsNear(const Candidate& candidate) const {
   return is_fast && IsNearLimit(candidate);
 }
 
-absl::StatusOr<bool> PlanSearch::IsLarge() const {
+absl::StatusOr<bool> PlanSearch::IsLarge() {
   constexpr int kFew = 10;
   ASSIGN_OR_RETURN(const int most, MostLowerings(1));
   return most < kFew;
 }
 
-absl::StatusOr<int> PlanSearch::MostLowerings(int64_t micro_batches) const {
-  ASSIGN_OR_RETURN(const RunGraphs graphs, host_.Graphs(context_));
-  double operators = 1;
-  for (const GraphProto& graph : graphs.graphs()) {
-    operators = std::max<double>(operators, graph.ops_size());
+absl::StatusOr<int> PlanSearch::MostLowerings(int64_t micro_batches) {
+  if (operators_ == 0) {
+    ASSIGN_OR_RETURN(const RunGraphs graphs, host_.Graphs(context_));
+    operators_ = 1;
+    for (const GraphProto& graph : graphs.graphs()) {
+      operators_ = std::max<double>(operators_, graph.ops_size());
+    }
   }
-  operators *= static_cast<double>(micro_batches);
+  const double operators = operators_ * static_cast<double>(micro_batches);
   // The time of one, and how close the model is, both grow with the operators.
   return static_cast<int>(std::clamp(3e8 / operators / operators, 3., 1. * kMostLowerings));
 }

@@ -123,7 +123,7 @@ class PlanSearch {
   absl::StatusOr<const Candidate*> Find(const std::function<absl::Status()>& search);
 
   // Returns whether lowering takes so long that few Plans are lowered.
-  absl::StatusOr<bool> IsLarge() const;
+  absl::StatusOr<bool> IsLarge();
   // Returns the fastest candidate that fits; null if there is none.
   const Candidate* best() const;
   int size() const { return static_cast<int>(candidates_.size()); }  // candidates of this search
@@ -185,7 +185,7 @@ class PlanSearch {
                                absl::flat_hash_set<const Candidate*>& tried);
   absl::Status Improve();
   // Returns how many Plans all improvement may lower.
-  absl::StatusOr<int> MostLowerings(int64_t micro_batches) const;
+  absl::StatusOr<int> MostLowerings(int64_t micro_batches);
   // Return what this search lowered; null if it did not. SketchOf: the sketch of choices, or the
   // Plan if there are no sketches.
   const Candidate* KnownOf(const Plan& plan, TesseraContext* other) const;
@@ -220,6 +220,7 @@ class PlanSearch {
   size_t patience_ = 0;
   int search_ = 1;
   size_t asked_ = 0;                    // Plans for which this search asked, in any context
+  double operators_ = 0;                // of the largest Graph; 0: not counted yet
   std::vector<Candidate*> candidates_;  // of this search
   std::deque<Candidate> lowered_;
   absl::flat_hash_map<int64_t, TesseraContext*> contexts_;  // by batch
