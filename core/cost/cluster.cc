@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/operator_list.h"
 #include "core/status/status_macros.h"
 #include "core/text/byte_order_mark.h"
 #include "core/text/first_error.h"
@@ -48,19 +50,41 @@ void SetLink(double latency_seconds, double bytes_per_second, Link* link) {
   link->set_bytes_per_second(bytes_per_second);
 }
 
-absl::Status CheckProductRates(const Cluster& cluster) {
+absl::Status CheckRates(const google::protobuf::RepeatedPtrField<RateOfSize>& rates,
+                        absl::string_view name) {
   double before = 0;
-  for (const ProductRate& rate : cluster.product_rates()) {
+  for (const RateOfSize& rate : rates) {
     if (!std::isfinite(rate.flops()) || rate.flops() <= before) {
-      return absl::InvalidArgumentError(absl::StrCat("product_rates.flops is ", rate.flops(),
-                                                     " after ", before, ", and has to ascend"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ".flops is ", rate.flops(), " after ", before, ", and has to ascend"));
     }
     if (!(rate.share_of_peak() > 0 && rate.share_of_peak() <= 1)) {
-      return absl::InvalidArgumentError(absl::StrCat("product_rates.share_of_peak is ",
+      return absl::InvalidArgumentError(absl::StrCat(name, ".share_of_peak is ",
                                                      rate.share_of_peak(),
                                                      ", and has to be above 0 and at most 1"));
     }
     before = rate.flops();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOperatorRates(const Cluster& cluster) {
+  std::set<absl::string_view> seen;
+  for (const OperatorRates& rates : cluster.operator_rates()) {
+    if (FindOperator(rates.op()) == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator_rates.op is '", rates.op(), "', which is no operator"));
+    }
+    if (!seen.insert(rates.op()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator_rates has two entries for '", rates.op(), "'"));
+    }
+    if (rates.rates().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator_rates of '", rates.op(), "' has no rates"));
+    }
+    RETURN_IF_ERROR(
+        CheckRates(rates.rates(), absl::StrCat("operator_rates of '", rates.op(), "': rates")));
   }
   return absl::OkStatus();
 }
@@ -89,7 +113,8 @@ absl::Status CheckCluster(const Cluster& cluster) {
   RETURN_IF_ERROR(CheckRate(static_cast<double>(cluster.memory_bytes()), "memory_bytes", false));
   RETURN_IF_ERROR(CheckRate(cluster.seconds_per_instruction(), "seconds_per_instruction", false));
   RETURN_IF_ERROR(CheckRate(cluster.ranks_per_host(), "ranks_per_host", false));
-  RETURN_IF_ERROR(CheckProductRates(cluster));
+  RETURN_IF_ERROR(CheckRates(cluster.product_rates(), "product_rates"));
+  RETURN_IF_ERROR(CheckOperatorRates(cluster));
   RETURN_IF_ERROR(CheckNccl(cluster.nccl()));
   if (cluster.has_within_host() || cluster.ranks_per_host() != 1) {
     RETURN_IF_ERROR(CheckLink(cluster.within_host(), "within_host"));

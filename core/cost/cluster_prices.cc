@@ -135,15 +135,18 @@ DType DTypeOfRate(absl::Span<const TensorType> inputs) {
   return DType::kF32;
 }
 
-double ShareOfPeak(double flops, const Cluster& cluster) {
-  const auto& rates = cluster.product_rates();
-  if (rates.empty()) return 1;
+double ShareOfPeak(absl::string_view op, double flops, const Cluster& cluster) {
+  const auto* rates = &cluster.product_rates();
+  for (const OperatorRates& of : cluster.operator_rates()) {
+    if (of.op() == op) rates = &of.rates();
+  }
+  if (rates->empty()) return 1;
   const auto next =
-      std::lower_bound(rates.begin(), rates.end(), flops,
-                       [](const ProductRate& rate, double value) { return rate.flops() < value; });
-  if (next == rates.begin()) return next->share_of_peak();
-  const ProductRate& before = *std::prev(next);
-  if (next == rates.end()) return before.share_of_peak();
+      std::lower_bound(rates->begin(), rates->end(), flops,
+                       [](const RateOfSize& rate, double value) { return rate.flops() < value; });
+  if (next == rates->begin()) return next->share_of_peak();
+  const RateOfSize& before = *std::prev(next);
+  if (next == rates->end()) return before.share_of_peak();
   const double weight = std::log(flops / before.flops()) / std::log(next->flops() / before.flops());
   return before.share_of_peak() + weight * (next->share_of_peak() - before.share_of_peak());
 }
@@ -158,8 +161,9 @@ double FlopsPerSecond(const Cluster& cluster, DType dtype) {
   return cluster.f32_flops_per_second();
 }
 
-double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster) {
-  const double rate = FlopsPerSecond(cluster, dtype) * ShareOfPeak(cost.flops, cluster);
+double ComputationSeconds(absl::string_view op, const OpCost& cost, DType dtype,
+                          const Cluster& cluster) {
+  const double rate = FlopsPerSecond(cluster, dtype) * ShareOfPeak(op, cost.flops, cluster);
   return std::max(cost.flops / rate, cost.bytes / cluster.memory_bytes_per_second()) +
          cluster.seconds_per_instruction();
 }

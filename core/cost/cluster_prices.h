@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/cost/prices/collective_curves.h"
 #include "core/graph/operator.h"
@@ -76,12 +77,14 @@ int RanksOfFullestHost(const GroupSite& job);
 DType DTypeOfRate(absl::Span<const TensorType> inputs);
 // Returns the peak rate of a device of the cluster in a dtype; that of f32 if it has none.
 double FlopsPerSecond(const Cluster& cluster, DType dtype);
-// Returns the share of the peak that a product of so many FLOPs reaches (Cluster::product_rates).
-double ShareOfPeak(double flops, const Cluster& cluster);
-// Returns the seconds of an instruction that does not communicate: the longer of its FLOPs at its
-// share of the peak rate of `dtype` and its bytes at the rate of memory, plus
-// seconds_per_instruction.
-double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster);
+// Returns the share of the peak that an instruction of this operator and so many FLOPs reaches: by
+// Cluster::operator_rates if it has the operator, else by Cluster::product_rates.
+double ShareOfPeak(absl::string_view op, double flops, const Cluster& cluster);
+// Returns the seconds of an instruction that does not communicate, of this operator ("" if it is a
+// copy): the longer of its FLOPs at its share of the peak rate of `dtype` and its bytes at the rate
+// of memory, plus seconds_per_instruction.
+double ComputationSeconds(absl::string_view op, const OpCost& cost, DType dtype,
+                          const Cluster& cluster);
 
 }  // namespace tessera
 

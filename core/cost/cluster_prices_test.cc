@@ -105,13 +105,14 @@ TEST(ClusterPricesTest, TcpOnOneHostTakesItsLink) {
 
 TEST(ClusterPricesTest, ComputationTakesItsFlopsOrItsBytes) {
   const Cluster cluster = MakeCluster(0);
-  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10, .bytes = 1e9}, DType::kF32, cluster),
-                   2 + 1e-6);
-  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10, .bytes = 3e9}, DType::kF32, cluster),
-                   3 + 1e-6);
-  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kBF16, cluster), 0.5 + 1e-6);
+  EXPECT_DOUBLE_EQ(
+      ComputationSeconds("matmul", {.flops = 2e10, .bytes = 1e9}, DType::kF32, cluster), 2 + 1e-6);
+  EXPECT_DOUBLE_EQ(
+      ComputationSeconds("matmul", {.flops = 2e10, .bytes = 3e9}, DType::kF32, cluster), 3 + 1e-6);
+  EXPECT_DOUBLE_EQ(ComputationSeconds("matmul", {.flops = 2e10}, DType::kBF16, cluster),
+                   0.5 + 1e-6);
   // The cluster has no rate of f16 of its own.
-  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kF16, cluster), 2 + 1e-6);
+  EXPECT_DOUBLE_EQ(ComputationSeconds("matmul", {.flops = 2e10}, DType::kF16, cluster), 2 + 1e-6);
 }
 
 // Regression: products of bf16 were priced as those of f32 if they also read a f32 for each token
@@ -128,19 +129,33 @@ TEST(ClusterPricesTest, AMatrixOf16BitsHasTheDTypeOfTheRate) {
 
 TEST(ClusterPricesTest, ProductsReachAShareOfThePeakByTheirSize) {
   Cluster cluster = MakeCluster(0);
-  EXPECT_EQ(ShareOfPeak(1e9, cluster), 1);
+  EXPECT_EQ(ShareOfPeak("matmul", 1e9, cluster), 1);
   const double shares[][2] = {{1e9, 0.25}, {1e11, 0.75}};
   for (const auto& [flops, share] : shares) {
-    ProductRate& rate = *cluster.add_product_rates();
+    RateOfSize& rate = *cluster.add_product_rates();
     rate.set_flops(flops);
     rate.set_share_of_peak(share);
   }
-  EXPECT_EQ(ShareOfPeak(0, cluster), 0.25);
-  EXPECT_EQ(ShareOfPeak(1e9, cluster), 0.25);
-  EXPECT_DOUBLE_EQ(ShareOfPeak(1e10, cluster), 0.5);
-  EXPECT_EQ(ShareOfPeak(1e11, cluster), 0.75);
-  EXPECT_EQ(ShareOfPeak(1e13, cluster), 0.75);
-  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 1e10}, DType::kF32, cluster), 2 + 1e-6);
+  EXPECT_EQ(ShareOfPeak("matmul", 0, cluster), 0.25);
+  EXPECT_EQ(ShareOfPeak("matmul", 1e9, cluster), 0.25);
+  EXPECT_DOUBLE_EQ(ShareOfPeak("matmul", 1e10, cluster), 0.5);
+  EXPECT_EQ(ShareOfPeak("matmul", 1e11, cluster), 0.75);
+  EXPECT_EQ(ShareOfPeak("matmul", 1e13, cluster), 0.75);
+  EXPECT_DOUBLE_EQ(ComputationSeconds("matmul", {.flops = 1e10}, DType::kF32, cluster), 2 + 1e-6);
+}
+
+TEST(ClusterPricesTest, AnOperatorMayHaveRatesOfItsOwn) {
+  Cluster cluster = MakeCluster(0);
+  OperatorRates& attention = *cluster.add_operator_rates();
+  attention.set_op("attention");
+  RateOfSize& rate = *attention.add_rates();
+  rate.set_flops(1e9);
+  rate.set_share_of_peak(0.2);
+  EXPECT_EQ(ShareOfPeak("attention", 1e12, cluster), 0.2);
+  EXPECT_EQ(ShareOfPeak("attention_grad", 1e12, cluster), 1);
+  EXPECT_EQ(ShareOfPeak("matmul", 1e12, cluster), 1);
+  EXPECT_DOUBLE_EQ(ComputationSeconds("attention", {.flops = 1e10}, DType::kF32, cluster),
+                   5 + 1e-6);
 }
 
 TEST(ClusterPricesTest, TheNetworkMattersOverNccl) {

@@ -86,6 +86,19 @@ TEST(ClusterTest, ErrorsOfProductRatesAndNccl) {
             "product_rates.share_of_peak is 1.5, and has to be above 0 and at most 1");
   EXPECT_EQ(With("product_rates { flops: 1e9 }"),
             "product_rates.share_of_peak is 0, and has to be above 0 and at most 1");
+  EXPECT_EQ(With("operator_rates { op: 'attention' rates { flops: 1e9 share_of_peak: 0.5 } }"), "");
+  EXPECT_EQ(With("operator_rates { rates { flops: 1e9 share_of_peak: 0.5 } }"),
+            "operator_rates.op is '', which is no operator");
+  EXPECT_EQ(With("operator_rates { op: 'atention' rates { flops: 1e9 share_of_peak: 0.5 } }"),
+            "operator_rates.op is 'atention', which is no operator");
+  EXPECT_EQ(With("operator_rates { op: 'attention' }"),
+            "operator_rates of 'attention' has no rates");
+  EXPECT_EQ(With("operator_rates { op: 'attention' rates { flops: 1e9 share_of_peak: 0.5 } }"
+                 "operator_rates { op: 'attention' rates { flops: 1e9 share_of_peak: 0.5 } }"),
+            "operator_rates has two entries for 'attention'");
+  EXPECT_EQ(With("operator_rates { op: 'attention' rates { flops: 1e9 share_of_peak: 2 } }"),
+            "operator_rates of 'attention': rates.share_of_peak is 2, and has to be above 0 and at "
+            "most 1");
   EXPECT_EQ(With("nccl { nvls_bytes_per_second: -1 }"),
             "nccl.nvls_bytes_per_second is -1, and has to be 0 or more");
   EXPECT_EQ(With("nccl { generation: 9 }"), "nccl.generation is 9, which is not known");

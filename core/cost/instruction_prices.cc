@@ -45,12 +45,6 @@ PricedRequest PriceOf(const CollectiveRequest& request, const Mesh& mesh,
   return slowest;
 }
 
-// Returns the dtype whose rate an instruction takes that computes.
-DType DTypeOfRate(const Program& program, const Instruction& instruction) {
-  if (instruction.kernel == kNone) return DType::kF32;
-  return DTypeOfRate(program.kernels[instruction.kernel].request.inputs);
-}
-
 // Prices the computing instructions of a Program for one rank.
 class InstructionPrices {
  public:
@@ -67,16 +61,20 @@ class InstructionPrices {
     if (HostCopyTo(program_, instruction).has_value()) {
       return OfCopy(instruction, HostCopySeconds(CopiedBytes(program_, instruction), cluster_));
     }
-    const DType dtype = DTypeOfRate(program_, instruction);
-    const double described = ComputationSeconds(instruction.cost, dtype, cluster_);
-    if (instruction.kernel == kNone) return OfCopy(instruction, described);
-    if (measured_ == nullptr) return {described};
+    if (instruction.kernel == kNone) {
+      return OfCopy(instruction, ComputationSeconds("", instruction.cost, DType::kF32, cluster_));
+    }
+    const KernelRequest& request = program_.KernelOf(instruction).request;
+    const DType dtype = DTypeOfRate(request.inputs);
+    const auto described = [&](const OpCost& cost, DType of) {
+      return ComputationSeconds(request.op, cost, of, cluster_);
+    };
+    if (measured_ == nullptr) return {described(instruction.cost, dtype)};
     // Instructions with the same kernel do equal work.
     std::optional<Price>& known = known_[instruction.kernel];
     if (!known.has_value()) {
-      known = WithGap(measured_->Of(
-          program_.KernelOf(instruction), ranks_, instruction.cost, dtype,
-          [this](const OpCost& cost, DType of) { return ComputationSeconds(cost, of, cluster_); }));
+      known = WithGap(measured_->Of(program_.KernelOf(instruction), ranks_, instruction.cost, dtype,
+                                    described));
     }
     return *known;
   }

@@ -184,8 +184,8 @@ ClusterPrices PlanningContext::PricesOn(const Mesh& mesh) const {
 }
 
 double PlanningContext::SecondsOf(const KernelRequest& request, const OpCost& cost) const {
-  const auto described = [this](const OpCost& of, DType dtype) {
-    return ComputationSeconds(of, dtype, for_.cluster);
+  const auto described = [&](const OpCost& of, DType dtype) {
+    return ComputationSeconds(request.op, of, dtype, for_.cluster);
   };
   const DType dtype = DTypeOfRate(request.inputs);
   if (for_.prices == nullptr) return described(cost, dtype);

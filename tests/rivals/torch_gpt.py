@@ -54,7 +54,7 @@ class Gpt(nn.Module):
 
     def forward(self, tokens, targets):
         """Returns the mean cross-entropy."""
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.ln_f(x))

@@ -33,7 +33,8 @@ std::shared_ptr<const MeasuredPrices> TenTimes(const std::string& op, const Plan
       if (instruction.kind != InstructionKind::kKernel || instruction.kernel == kNone) continue;
       const PlannedKernel& kernel = program.KernelOf(instruction);
       if (kernel.request.op != op) continue;
-      const double seconds = ComputationSeconds(instruction.cost, DType::kF32, run.setup().cluster);
+      const double seconds =
+          ComputationSeconds(op, instruction.cost, DType::kF32, run.setup().cluster);
       prices->kernels.Add(kernel, /*ranks=*/1, instruction.cost, DType::kF32, 10 * seconds);
     }
   }
