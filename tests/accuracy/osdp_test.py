@@ -24,12 +24,12 @@ def ran(name, seconds, peak):
     }
 
 
-def case(name, limit, bytes_, peak, slices=False, share=1.0):
+def case(name, limit, bytes_, peak, slices=False, share=1.0, seconds=0.2):
     return {
         "name": name,
         "limit": limit,
         "limit_bytes": bytes_,
-        "predicted": {"seconds": 0.25, "peak_bytes": peak, "measured_share": share},
+        "predicted": {"seconds": seconds, "peak_bytes": peak, "measured_share": share},
         "chosen": "of 3 units",
         "slices": slices,
     }
@@ -146,6 +146,14 @@ class VerdictsTest(unittest.TestCase):
         self.assertFalse(verdicts_of(rec)["peak exact, within the limit"]["holds"])
         self.assertFalse(verdicts_of(rec)["decided by measured prices"]["holds"])
 
+    def test_a_rival_is_predicted_to_be_faster(self):
+        name = "planned no slower than a rival"
+        for seconds, holds in ((0.2002, True), (0.2003, False)):
+            rec = record([case("a", "loose", 1000, 900, seconds=seconds)], {"a": 0.1})
+            self.assertEqual(verdicts_of(rec)[name]["holds"], holds)
+        rec = record([case("a", "tight", 600, 550, seconds=0.3)], {"a": 0.1})
+        self.assertTrue(verdicts_of(rec)[name]["holds"])
+
     def test_a_rival_without_a_result_is_no_result(self):
         rec = record([case("a", "loose", 1000, 900)], {"a": 0.1})
         del rec["settings"][0]["runs"][0]["strategies"][0]["measured"]
@@ -168,7 +176,7 @@ class VerdictsTest(unittest.TestCase):
         osdp_verdicts.sections_of(rec)
 
     def test_predicted_only(self):
-        rec = record([case("a", "loose", 1000, 900)], {}, predicted_only=True)
+        rec = record([case("a", "loose", 1000, 900, seconds=0.25)], {}, predicted_only=True)
         (result,) = osdp_verdicts.judge_cases(rec)
         self.assertAlmostEqual(result["over_rival"], 0.25)
         self.assertNotIn("decided by measured prices", verdicts_of(rec))

@@ -23,6 +23,7 @@ run() {
 run --short --predicted --json=record.json
 grep -qxF "cases with a result 2 of 2 all holds" cells
 grep -qxF "peak exact, within the limit 2 of 2 all holds" cells
+grep -qxF "planned no slower than a rival 1 of 1 all holds" cells
 grep -qxF "trains where only slices fit 1 of 1 all holds" cells
 grep -qE "^short_2_slices 2 [0-9.]+ MiB none fits " cells
 if "$osdp" --recorded=record.json >again; then code=0; else code=$?; fi

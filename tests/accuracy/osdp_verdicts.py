@@ -8,6 +8,7 @@ from page import heading, milliseconds, paragraph, table
 
 MOST_OVER_RIVAL = 0.03
 LEAST_BELOW_DEFAULTS = 0.10
+MOST_PLANNED_OVER_RIVAL = 0.001  # by the same prices
 MIB = 1 << 20
 
 
@@ -73,6 +74,9 @@ def judge_case(setting, case):
         rival = min(fitting, key=fitting.get)
         result.update(rival=rival, rival_seconds=fitting[rival])
         result["over_rival"] = own["seconds"] / fitting[rival] - 1
+        planned = min(setting["predicted"][name]["seconds"] for name in fitting)
+        most = (1 + MOST_PLANNED_OVER_RIVAL) * planned
+        result["planned_no_slower"] = case["predicted"]["seconds"] <= most
     return result
 
 
@@ -121,6 +125,9 @@ def verdicts(record):
         ),
         count_criterion("peak exact, within the limit", [r for r in ran if r["fits"]], ran),
     ]
+    if rivaled:
+        no_slower = [each for each in rivaled if each["planned_no_slower"]]
+        criteria.append(count_criterion("planned no slower than a rival", no_slower, rivaled))
     alone = [result for result in results if result["limit"] == SLICES]
     if alone:
         trains = [r for r in alone if "fault" not in r and r["slices"] and not r["rival"]]

@@ -187,25 +187,10 @@ absl::Status PlanSearch::TryAll(const Candidate& now) {
   return TryInOrder(now, all);
 }
 
-bool PlanSearch::MemoryLimits(int space) const {
-  Problem free = spaces_[space].problem;
-  free.limit_bytes = kUnlimited;
-  const Solution fastest = Solve(free, {.gap = kGap, .stop = [this] { return host_.cancelled(); }});
-  if (!fastest.found()) return true;
-  const Candidate* const known = KnownOf(spaces_[space].plan(fastest.choices), nullptr);
-  return known == nullptr || known->cost.peak_bytes() > limit_;
-}
-
 absl::Status PlanSearch::ImproveSpace(int space) {
   const Candidate* const first = BestOf(space);
-  patience_ = kPatience;
-  if (!MemoryLimits(space)) {
-    // Choices that do not compete for memory hardly depend on each other.
-    patience_ /= 2;
-    give_up_at_ = asked_ + patience_;
-    return TryInOrder(*first, SingleChanges(*first));
-  }
   // All changes of one choice, and some others.
+  patience_ = kPatience;
   for (const auto& alternatives : spaces_[space].problem.units) {
     patience_ += alternatives.size() - 1;
   }

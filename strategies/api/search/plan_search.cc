@@ -114,10 +114,29 @@ absl::StatusOr<double> PlanSearch::Search(absl::StatusOr<Space> space) {
     RETURN_IF_ERROR(LowerChoices(index, step.choices).status());
   }
   RETURN_IF_ERROR(Propose(index));
+  if (!large && spaces_[index].sketch == nullptr) RETURN_IF_ERROR(LowerKnown(index));
   Report();
   const Candidate* const found = BestOf(index);
   const bool fits = found != nullptr && found->cost.peak_bytes() <= limit_;
   return fits ? found->cost.step_seconds() : kInfinite;
+}
+
+absl::Status PlanSearch::LowerKnown(int space) {
+  const Candidate* const fastest = BestOf(space);
+  if (fastest == nullptr) return absl::OkStatus();
+  std::vector<Plan> plans;
+  std::vector<std::vector<int>> all;
+  for (const KnownStep& step : spaces_[space].known) {
+    std::vector<int>& choices = all.emplace_back(step.choices);
+    choices.back() = fastest->choices.back();
+    plans.push_back(spaces_[space].plan(choices));
+  }
+  RETURN_IF_ERROR(Prepare(plans));
+  for (const std::vector<int>& choices : all) {
+    const absl::Status status = LowerChoices(space, choices).status();
+    if (!absl::IsInvalidArgument(status)) RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PlanSearch::SearchAscending(

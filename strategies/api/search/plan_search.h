@@ -163,6 +163,9 @@ class PlanSearch {
   absl::StatusOr<std::vector<int>> Correct(int space);
   // Lowers them, if they were sketched.
   absl::Status Propose(int space);
+  // Lowers the known steps of a space with the choice behind the blocks that its fastest candidate
+  // has, so that no Plan that treats all units alike is missed.
+  absl::Status LowerKnown(int space);
   // Returns whether the fastest choices of a space are slower than the best candidate, by the
   // models alone.
   bool IsSlowerByModel(int space) const;
@@ -178,8 +181,6 @@ class PlanSearch {
   absl::Status TryInOrder(const Candidate& now, absl::Span<const Change> changes,
                           bool until_better = false);
   absl::Status TryAll(const Candidate& now);  // the Plans of its space
-  // Returns whether the Plan that the model finds without a limit exceeds it, or is not known.
-  bool MemoryLimits(int space) const;
   absl::Status ImproveSpace(int space);
   absl::Status ImproveFromBest(int space, bool may_exceed,
                                absl::flat_hash_set<const Candidate*>& tried);
