@@ -174,7 +174,9 @@ TEST(PlanTool, Commands) {
   EXPECT_THAT(reasons.out, AllOf(HasSubstr("\nwhy this Plan, by osdp\n"),
                                  HasSubstr("the smallest limit for which it knows a Plan is "),
                                  HasSubstr("decision, and estimated changes"),
-                                 HasSubstr("parameters outside of blocks: ")));
+                                 HasSubstr("parameters outside of blocks: "),
+                                 Not(HasSubstr("change of a setting")),
+                                 Not(HasSubstr("one change would bring"))));
   const Result diff = RunCommand("diff", {});
   EXPECT_EQ(diff.code, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("pass bucket_gradients"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -10,6 +11,7 @@
 #include "core/status/status_macros.h"
 #include "strategies/conformance/option_sets.h"
 #include "strategies/host/option_values.h"
+#include "tools/train/setup/decided_settings.h"
 #include "tools/train/setup/strategy_session.h"
 
 namespace tessera {
@@ -51,23 +53,33 @@ absl::Status AddOptions(const CellRequest& request, std::vector<ChangedRequest>*
 absl::StatusOr<std::vector<ChangedRequest>> ChangedRequests(const Cell& cell) {
   const CellRequest& request = cell.request;
   const RunConfig& config = cell.configured->config;
+  const auto is_decided = [&](strategy::PlanRequest::Setting setting) {
+    return cell.prepared.explanation.decisions_size() > 0 &&
+           absl::c_linear_search(OpenSettings(request.line, *cell.configured), setting);
+  };
   std::vector<ChangedRequest> changed;
-  const int64_t count = config.micro_batches();
-  if (config.batch() % (2 * count) == 0) {
-    AddField(request, "micro_batches", absl::StrCat(2 * count), &changed);
+  if (!is_decided(strategy::PlanRequest::MICRO_BATCHES)) {
+    const int64_t count = config.micro_batches();
+    if (config.batch() % (2 * count) == 0) {
+      AddField(request, "micro_batches", absl::StrCat(2 * count), &changed);
+    }
+    if (count % 2 == 0) AddField(request, "micro_batches", absl::StrCat(count / 2), &changed);
   }
-  if (count % 2 == 0) AddField(request, "micro_batches", absl::StrCat(count / 2), &changed);
-  AddField(request, "recompute", config.recompute() == "none" ? "block" : "none", &changed);
+  if (!is_decided(strategy::PlanRequest::RECOMPUTE)) {
+    AddField(request, "recompute", config.recompute() == "none" ? "block" : "none", &changed);
+  }
   if (!request.line.strategy.empty()) RETURN_IF_ERROR(AddOptions(request, &changed));
   return changed;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<Change>> FindChanges(const Cell& cell, const ModelDefinition& model,
-                                                const StopsSearch& stops) {
+absl::StatusOr<std::optional<std::vector<Change>>> FindChanges(const Cell& cell,
+                                                               const ModelDefinition& model,
+                                                               const StopsSearch& stops) {
   const Figures now = FiguresOf(cell);
   ASSIGN_OR_RETURN(const std::vector<ChangedRequest> requests, ChangedRequests(cell));
+  if (requests.empty()) return std::nullopt;
   std::vector<Change> changes;
   for (const ChangedRequest& each : requests) {
     if (stops()) break;

@@ -3,6 +3,7 @@
 #define TESSERA_TOOLS_PLAN_CHANGES_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,14 @@ struct Change {
 };
 
 // Plans the step with each of these changed: twice and half as many micro-batches, recomputation,
-// and every other value of the strategy's options that are choices or bools. Returns those that
-// could be planned and that are faster or need less memory: those that fit first, the fastest
-// first. Ends early if `stops` returns true.
-absl::StatusOr<std::vector<Change>> FindChanges(const Cell& cell, const ModelDefinition& model,
-                                                const StopsSearch& stops);
+// and every other value of the strategy's options that are choices or bools. What the strategy has
+// decided with reasons is left out: the reasons say what else it could have been, and each change
+// would be another search. Returns those that could be planned and that are faster or need less
+// memory: those that fit first, the fastest first; nothing if there is nothing to change. Ends
+// early if `stops` returns true.
+absl::StatusOr<std::optional<std::vector<Change>>> FindChanges(const Cell& cell,
+                                                               const ModelDefinition& model,
+                                                               const StopsSearch& stops);
 
 }  // namespace tessera
 

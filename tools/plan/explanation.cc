@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -107,10 +108,7 @@ std::string WaitRows(const StepProfile& profile) {
 }
 
 std::string ChangeRows(const Figures& figures, const std::vector<Change>& changes) {
-  if (changes.empty()) {
-    return "\nno single change of micro-batches, recomputation or an option makes it faster or "
-           "smaller\n";
-  }
+  if (changes.empty()) return "\nno single change of a setting makes it faster or smaller\n";
   std::string text = "\nwhat one change would bring, the best first\n";
   for (size_t i = 0; i < std::min(kMostRows, changes.size()); ++i) {
     const Figures& other = changes[i].figures;
@@ -184,11 +182,12 @@ std::string PriceRows(const std::string& title, const std::vector<WorkTime>& wor
 }  // namespace
 
 std::string Explanation(const Figures& figures, const StepProfile& profile,
-                        const std::vector<Change>& changes) {
+                        const std::optional<std::vector<Change>>& changes) {
   return absl::StrCat(Summary(figures, profile), LayerRows(profile),
                       WorkRows("by operation", profile.kinds, profile.step_seconds),
                       WorkRows("the dearest instructions", profile.requests, profile.step_seconds),
-                      WaitRows(profile), ReasonRows(figures), ChangeRows(figures, changes));
+                      WaitRows(profile), ReasonRows(figures),
+                      changes.has_value() ? ChangeRows(figures, *changes) : "");
 }
 
 std::string PriceTable(const Figures& figures, const StepProfile& profile) {

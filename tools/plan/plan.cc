@@ -134,7 +134,8 @@ absl::Status Show(const PlanCommandLine& line, const Cell& cell, const Figures& 
     PrintText(PriceTable(figures, profile));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const std::vector<Change> changes, FindChanges(cell, *line.model, IsStopped));
+  ASSIGN_OR_RETURN(const std::optional<std::vector<Change>> changes,
+                   FindChanges(cell, *line.model, IsStopped));
   PrintText(Explanation(figures, profile, changes));
   return absl::OkStatus();
 }

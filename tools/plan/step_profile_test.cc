@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,7 +86,7 @@ TEST(StepProfileTest, CollectivesNameWhatTheyWaitFor) {
 
 TEST(ExplanationTest, HasAllParts) {
   const Cell cell = SmallCell("fsdp", 4);
-  const std::string text = Explanation(FiguresOf(cell), ProfileOf(cell), {});
+  const std::string text = Explanation(FiguresOf(cell), ProfileOf(cell), std::vector<Change>{});
   EXPECT_THAT(text, StartsWith("fsdp on 4 ranks: a step of "));
   EXPECT_THAT(text,
               AllOf(HasSubstr("by layer"), HasSubstr("blocks.* (2)"), HasSubstr("by operation"),
@@ -93,6 +94,8 @@ TEST(ExplanationTest, HasAllParts) {
                     HasSubstr("collectives beside which nothing is computed"),
                     HasSubstr("no single change")));
   EXPECT_THAT(text, Not(HasSubstr("nan")));
+  EXPECT_THAT(Explanation(FiguresOf(cell), ProfileOf(cell), std::nullopt),
+              Not(HasSubstr("single change")));
 }
 
 }  // namespace

@@ -55,11 +55,11 @@ void MaxOfRow(const T* x, const PictureWindows& windows, int64_t channels, int64
   const int64_t first_i = down.FirstTap(row), end_i = down.EndTap(row, windows.height);
   for (int64_t column = 0; column < windows.out_width; ++column) {
     const int64_t first_j = across.FirstTap(column), end_j = across.EndTap(column, windows.width);
-    const T* const corner =
-        x + (down.ElementAt(row, 0) * windows.width + across.ElementAt(column, 0)) * channels;
+    // The first tap's element, which may be padding.
+    const int64_t corner = down.ElementAt(row, 0) * windows.width + across.ElementAt(column, 0);
     ForEachVector(channels, [=](auto access, int64_t c) HWY_ATTR {
       const auto load = [=](int64_t i, int64_t j) HWY_ATTR {
-        return access.Load(corner + (i * windows.width + j) * channels + c);
+        return access.Load(x + (corner + i * windows.width + j) * channels + c);
       };
       const PositionTag d;
       Floats max = load(first_i, first_j);
