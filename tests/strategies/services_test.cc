@@ -198,7 +198,8 @@ TEST_F(ServicesTest, APlanThatDoesNotFitIsAnError) {
   EXPECT_FALSE(context_->Describe(request).ok());
 }
 
-// A strategy that explains an empty Plan, and says that no Plan of another batch holds.
+// A strategy that explains an empty Plan, states a wrong time for it, and says that no Plan of
+// another batch holds.
 int32_t Put(const TesseraSink* sink, const std::string& bytes) {
   sink->put(sink->state, bytes.data(), bytes.size());
   return TESSERA_OK;
@@ -210,6 +211,8 @@ int32_t Explain(const TesseraStrategy*, const TesseraHost* host, const char*, si
   for (const char* note : {"first", "last"}) {
     explanation.clear_notes();
     explanation.add_notes(note);
+    explanation.set_bound_seconds(1e-9);
+    explanation.set_step_seconds(1e-9);
     const std::string bytes = explanation.SerializeAsString();
     host->explain_plan(host, nullptr, bytes.data(), bytes.size(), sink);
   }
@@ -245,6 +248,12 @@ TEST_F(ServicesTest, AStrategyExplainsItsPlanAndChecksIt) {
   ASSERT_TRUE(made.ok()) << made.status();
   ASSERT_EQ(made->explanation.notes_size(), 1);
   EXPECT_EQ(made->explanation.notes(0), "last");
+  strategy::LowerPlans lower;
+  *lower.add_plans() = made->plan;
+  const StepCost cost = context_->Lower(lower).plans(0).cost();
+  EXPECT_EQ(made->explanation.step_seconds(), cost.step_seconds());
+  EXPECT_EQ(made->explanation.peak_bytes(), cost.peak_bytes());
+  EXPECT_GT(cost.peak_bytes(), 0);
 
   CompiledRun compiled;
   compiled.plan = made->plan;

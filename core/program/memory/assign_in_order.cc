@@ -1,11 +1,14 @@
 #include "core/program/memory/assign_in_order.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace tessera {
 namespace {
 
-// Ranges that have an offset, sorted by it.
+// Ranges that have an offset, sorted by it. They lie in chunks, so that one is added without moving
+// all behind it.
 class AssignedRanges {
  public:
   // Returns the offset of the tightest (or lowest) gap that is free during the whole live range; if
@@ -14,23 +17,40 @@ class AssignedRanges {
     int64_t best_offset = -1;
     int64_t best_gap = std::numeric_limits<int64_t>::max();
     int64_t end = 0;  // of the ranges that overlap it in time, so far
-    for (const Assigned& other : assigned_) {
-      if (other.last < item.first || item.last < other.first) continue;
-      const int64_t gap = other.offset - end;
-      if (gap >= item.bytes && gap < best_gap) {
-        best_gap = gap;
-        best_offset = end;
-        if (fit == Fit::kLowest) break;
+    for (const Chunk& chunk : chunks_) {
+      for (const Assigned& other : chunk) {
+        if (other.last < item.first || item.last < other.first) continue;
+        const int64_t gap = other.offset - end;
+        if (gap >= item.bytes && gap < best_gap) {
+          best_gap = gap;
+          best_offset = end;
+          if (fit == Fit::kLowest) return best_offset;
+        }
+        end = std::max(end, other.end);
       }
-      end = std::max(end, other.end);
     }
     return best_offset >= 0 ? best_offset : end;
   }
 
   void Add(const LiveRange& item, int64_t offset) {
+    const Assigned added = {item.first, item.last, offset, offset + item.bytes};
+    if (chunks_.empty()) {
+      chunks_.push_back({added});
+      return;
+    }
+    const auto starts_after = [](int64_t value, const Chunk& chunk) {
+      return value < chunk.front().offset;
+    };
+    const auto behind = std::upper_bound(chunks_.begin(), chunks_.end(), offset, starts_after);
+    const auto found = behind == chunks_.begin() ? behind : behind - 1;
+    Chunk& chunk = *found;
     const auto after = [](int64_t value, const Assigned& other) { return value < other.offset; };
-    assigned_.insert(std::upper_bound(assigned_.begin(), assigned_.end(), offset, after),
-                     {item.first, item.last, offset, offset + item.bytes});
+    chunk.insert(std::upper_bound(chunk.begin(), chunk.end(), offset, after), added);
+    if (chunk.size() < kMaxInChunk) return;
+    const auto half = chunk.begin() + kMaxInChunk / 2;
+    Chunk upper(half, chunk.end());
+    chunk.erase(half, chunk.end());
+    chunks_.insert(found + 1, std::move(upper));
   }
 
  private:
@@ -38,7 +58,9 @@ class AssignedRanges {
     int32_t first, last;
     int64_t offset, end;
   };
-  std::vector<Assigned> assigned_;
+  using Chunk = std::vector<Assigned>;
+  static constexpr size_t kMaxInChunk = 256;
+  std::vector<Chunk> chunks_;  // none is empty
 };
 
 // The live ranges that have an offset, by time: the time is divided into equal periods, and a range
