@@ -7,14 +7,12 @@
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "core/proto/strategy.pb.h"
-#include "core/sync/mutex.h"
 #include "strategies/host/plugin_call.h"
 
 namespace tessera {
@@ -39,41 +37,30 @@ class ParentListener : public PluginListener {
   }
   void Log(const std::string& text) override { parent_.Send(kLog, text); }
   void Explain(const strategy::Explanation& explanation) override {
-    MutexLock lock(&mutex_);
-    explanation_ = explanation;
     parent_.Send(kExplanation, explanation.SerializeAsString());
   }
   bool cancelled() override { return parent_.stop_requested(); }
 
-  void Send(const absl::StatusOr<std::string>& result, const LimitedCall::Complete& complete) {
-    if (result.ok()) {
-      MutexLock lock(&mutex_);
-      if (complete && explanation_.has_value()) {
-        complete(*result, *explanation_);
-        parent_.Send(kExplanation, explanation_->SerializeAsString());
-      }
-      return parent_.Send(kResult, *result);
-    }
+  void Send(const absl::StatusOr<std::string>& result) {
+    if (result.ok()) return parent_.Send(kResult, *result);
     const char code = static_cast<char>(result.status().code());
     parent_.Send(kError, absl::StrCat(absl::string_view(&code, 1), result.status().message()));
   }
 
  private:
   ChildProcess::Parent& parent_;
-  Mutex mutex_;
-  std::optional<strategy::Explanation> explanation_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
 absl::StatusOr<std::string> LimitedCall::Run(const Plugin& plugin, const PluginFunction& function,
-                                             const std::string& request, const Complete& complete) {
+                                             const std::string& request) {
   const auto body = [&](ChildProcess::Parent& parent) {
     ParentListener listener(&parent);
     PluginCall call(context_, options_.record, &listener);
     const auto result = call.Run(plugin, function.function, request);
     std::fflush(stdout);
-    listener.Send(result, complete);
+    listener.Send(result);
   };
   // A new thread starts the process, because it has no OpenMP team yet: that of this thread would
   // lack its other threads there, and wait for them. The process ends with the thread.

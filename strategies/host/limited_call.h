@@ -6,7 +6,6 @@
 #ifndef TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 #define TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,18 +34,12 @@ class LimitedCall {
   LimitedCall(std::shared_ptr<const PlanningContext> context, const PluginCallOptions& options)
       : context_(std::move(context)), options_(options) {}
 
-  // Completes the explanation of a result in the plugin's process, where the planning context keeps
-  // what the plugin asked for.
-  using Complete =
-      std::function<void(const std::string& result, strategy::Explanation& explanation)>;
-
-  // Runs a function of the plugin, once, and `complete` if there are a result and an explanation.
-  // Returns the result; Cancelled if it exceeded its time limit or the user wants to end; Internal
-  // if it ended its process, with the plugin, the function and the signal or exit code in the
-  // message; Unavailable, with the plugin and the function in the message, if no process can be
-  // started.
+  // Runs a function of the plugin, once. Returns its result; Cancelled if it exceeded its time
+  // limit or the user wants to end; Internal if it ended its process, with the plugin, the function
+  // and the signal or exit code in the message; Unavailable, with the plugin and the function in
+  // the message, if no process can be started.
   absl::StatusOr<std::string> Run(const Plugin& plugin, const PluginFunction& function,
-                                  const std::string& request, const Complete& complete = nullptr);
+                                  const std::string& request);
 
   // Returns whether `result` is from a call that did not end in time, rather than from the plugin.
   bool WasStopped(const absl::Status& result) const {

@@ -101,12 +101,12 @@ std::string ReasonOfStop(const Plugin& plugin, const PluginCallOptions& options,
                       FormatSeconds(std::chrono::duration<double>(options.limit).count()));
 }
 
-// Sets what the times and bytes of the plugin's reasons for a Plan are compared with.
-void SetDecidedCost(const PlanningContext& context, const Plan& plan,
-                    strategy::Explanation& reasons) {
+// Sets what the times and bytes of the plugin's reasons are compared with.
+void SetDecidedCost(const PlanningContext& context, StrategyPlan& made) {
+  strategy::Explanation& reasons = made.explanation;
   if (reasons.decisions_size() == 0 && !(reasons.bound_seconds() > 0)) return;
   strategy::LowerPlans request;
-  *request.add_plans() = plan;
+  *request.add_plans() = made.plan;
   const strategy::LoweredPlans lowered = context.Lower(request);
   reasons.set_step_seconds(lowered.plans(0).cost().step_seconds());
   reasons.set_peak_bytes(lowered.plans(0).cost().peak_bytes());
@@ -118,30 +118,26 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
                                       const std::shared_ptr<const PlanningContext>& context,
                                       const PluginCallOptions& options) {
   LimitedCall call(context, options);
-  const auto complete = [&](const std::string& result, strategy::Explanation& reasons) {
-    const absl::StatusOr<Plan> plan = ReadPlanOf(plugin, request, result);
-    if (plan.ok()) SetDecidedCost(*context, *plan, reasons);
-  };
-  const absl::StatusOr<std::string> result = call.Run(
-      plugin, {"`make_plan`", plugin.table().make_plan}, request.SerializeAsString(), complete);
+  const absl::StatusOr<std::string> result =
+      call.Run(plugin, {"`make_plan`", plugin.table().make_plan}, request.SerializeAsString());
   StrategyPlan made;
   const bool by_user = call.was_stopped() && options.stop && options.stop();
   const std::string reason = ReasonOfStop(plugin, options, by_user);
   if (call.was_stopped()) made.notes = {absl::StrCat(reason, ": its best Plan so far is used")};
-  made.explanation = call.explanation();
   if (result.ok()) {
     ASSIGN_OR_RETURN(made.plan, ReadPlanOf(plugin, request, *result));
   } else if (!by_user && !call.WasStopped(result.status())) {
     return result.status();
   } else if (call.best().has_value()) {
     ASSIGN_OR_RETURN(made.plan, ReadPlanOf(plugin, request, call.best()->SerializeAsString()));
-    SetDecidedCost(*context, made.plan, made.explanation);
   } else if (by_user) {
     return absl::CancelledError(reason);
   } else {
     return absl::DeadlineExceededError(
         absl::StrCat(reason, ", and it has reported no Plan so far; allow it more time"));
   }
+  made.explanation = call.explanation();
+  SetDecidedCost(*context, made);
   return made;
 }
 
