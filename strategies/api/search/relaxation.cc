@@ -54,10 +54,10 @@ Partial Extend(const Partial& later, const Alternative& unit) {
   }
   next.backward_ps = start + unit.backward_ps;
   next.waiting_ps = unit.reduction_ps;
-  next.held_bytes += unit.held_bytes;
-  next.growth_bytes += unit.growth_bytes;
-  next.peak_bytes = std::max({later.peak_bytes, later.growth_bytes + unit.surge_bytes,
-                              later.growth_bytes + unit.growth_bytes});
+  next.end_bytes += unit.held_bytes + unit.growth_bytes;
+  next.peak_bytes =
+      unit.held_bytes +
+      std::max(later.peak_bytes, later.end_bytes + std::max(unit.surge_bytes, unit.growth_bytes));
   return next;
 }
 
@@ -67,14 +67,12 @@ int64_t BackwardEndOf(const Partial& partial) {
 }
 
 Outcome OutcomeOf(const Partial& all) {
-  return {std::max(all.forward_ps, all.forward_link_ps) + BackwardEndOf(all),
-          all.held_bytes + all.peak_bytes};
+  return {std::max(all.forward_ps, all.forward_link_ps) + BackwardEndOf(all), all.peak_bytes};
 }
 
-double Relaxation::BoundOf(const Partial& partial, int first_unit, int64_t limit, int64_t peak,
+double Relaxation::BoundOf(const Partial& partial, int first_unit, int64_t limit,
                            int64_t next_gather_ps) const {
-  const int64_t bytes =
-      partial.held_bytes + (first_unit > position ? partial.growth_bytes : peak) - limit;
+  const int64_t bytes = (first_unit > position ? partial.end_bytes : partial.peak_bytes) - limit;
   // These units are computed behind the computation and the gathers of those before them.
   double so_far = std::max<double>(partial.forward_ps,
                                    Mean(forward, partial.forward_ps, partial.forward_link_ps));

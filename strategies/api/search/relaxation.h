@@ -24,8 +24,8 @@ struct Partial {
   int64_t forward_ps = 0, forward_link_ps = 0;
   int64_t backward_ps = 0, backward_link_ps = 0;  // since the start of the backward pass
   int64_t waiting_ps = 0;                         // of the reduction that is not on the link yet
-  int64_t held_bytes = 0, growth_bytes = 0;
-  int64_t peak_bytes = 0;  // above what is held
+  int64_t end_bytes = 0;                          // that these units hold when they are done
+  int64_t peak_bytes = 0;  // at most, until then, with all that they hold from the step's start
   double bound = 0;        // of the objective of all completions
   int parent = 0, choice = 0;
 };
@@ -77,9 +77,8 @@ struct Relaxation {
     return unit.held_bytes + std::max(unit.surge_bytes, unit.growth_bytes);
   }
   // Returns a bound of the time of all completions of a partial choice whose first unit this is.
-  // Memory above what is held has at least `peak`, and the next unit's gather at most
-  // `next_gather_ps`.
-  double BoundOf(const Partial& partial, int first_unit, int64_t limit, int64_t peak,
+  // The next unit's gather takes at most `next_gather_ps`.
+  double BoundOf(const Partial& partial, int first_unit, int64_t limit,
                  int64_t next_gather_ps) const;
   double CostOf(const Alternative& unit, int index) const {
     return TimeOf(unit, index) + ps_per_byte * static_cast<double>(BytesOf(unit, index));

@@ -8,17 +8,11 @@
 #include <vector>
 
 #include "strategies/api/search/clock_bound.h"
+#include "strategies/api/search/kept.h"
 #include "strategies/api/search/relaxation.h"
 
 namespace tessera::strategy::search {
 namespace {
-
-bool NoWorse(const Partial& a, const Partial& b) {
-  return a.forward_ps <= b.forward_ps && a.forward_link_ps <= b.forward_link_ps &&
-         a.backward_ps <= b.backward_ps && a.backward_link_ps <= b.backward_link_ps &&
-         a.waiting_ps <= b.waiting_ps && a.held_bytes <= b.held_bytes &&
-         a.growth_bytes <= b.growth_bytes && a.peak_bytes <= b.peak_bytes;
-}
 
 class Searcher {
  public:
@@ -80,8 +74,13 @@ class Searcher {
   // Returns the bound of the problem, and sets by how many bytes its solution exceeds the limit.
   double BoundOf(const Relaxation& relaxation, int64_t* excess) const;
   double BoundOf(const Partial& partial, int first_unit) const;
+  // Extends by a unit, and bounds all completions.
+  Partial Next(const Partial& later, int unit, int choice) const;
   // Sorts by bound, and keeps those that may lead to the best choice.
   void Prune(std::vector<Partial>& partials, int width, double* dropped) const;
+  void RaiseBound(double bound) {
+    bound_ = std::max(bound_, static_cast<int64_t>(std::ceil(bound)));
+  }
   // No completion of a partial choice with a larger bound is of use.
   double Threshold() const {
     if (best_ == INT64_MAX) return kInfinite;
@@ -153,7 +152,10 @@ void Searcher::AddRelaxations(int position) {
       Relaxation at = {.forward = forward / 4.0, .backward = backward / 4.0, .position = position};
       Maximise(at);
       if (at.bound > best.bound) best = at;
-      if (forward % 4 == 0 && backward % 4 == 0) relaxations_.push_back(at);
+      // Where bytes cost nothing, places do not differ.
+      if (forward % 4 == 0 && backward % 4 == 0 && (at.ps_per_byte > 0 || positions_.size() == 1)) {
+        relaxations_.push_back(at);
+      }
     }
   }
   for (double step = 0.125; step > 0.001; step /= 2) {
@@ -174,23 +176,39 @@ void Searcher::AddRelaxations(int position) {
 }
 
 double Searcher::BoundOf(const Partial& partial, int first_unit) const {
-  int64_t peak = partial.peak_bytes;
-  if (first_unit > 0) peak = std::max(peak, partial.growth_bytes + least_peak_[first_unit]);
-  const int64_t bytes =
-      std::max(partial.held_bytes + least_held_[first_unit] + peak,
-               partial.held_bytes + partial.growth_bytes + least_total_[first_unit]);
+  const int64_t bytes = std::max(partial.peak_bytes + least_held_[first_unit],
+                                 partial.end_bytes + least_total_[first_unit]);
   if (least_) return static_cast<double>(bytes);
   if (bytes > problem_.limit_bytes) return kInfinite;
   if (first_unit == 0) return static_cast<double>(OutcomeOf(partial).step_ps);
   double bound = 0;
+  for (const ClockBound& clocks : clock_bounds_) {
+    bound = std::max(bound, clocks.BoundOf(partial, first_unit));
+  }
+  const double enough = Threshold() * (1 + 2 * kRounding);
   for (const Relaxation& relaxation : relaxations_) {
-    bound = std::max(bound, relaxation.BoundOf(partial, first_unit, problem_.limit_bytes, peak,
+    if (bound > enough) break;
+    bound = std::max(bound, relaxation.BoundOf(partial, first_unit, problem_.limit_bytes,
                                                longest_gather_ps_[first_unit - 1]));
   }
-  for (const ClockBound& clocks : clock_bounds_) {
-    bound = std::max(bound, clocks.BoundOf(partial, first_unit, peak));
-  }
   return bound * (1 - kRounding);
+}
+
+Partial Searcher::Next(const Partial& later, int unit, int choice) const {
+  Partial next = Extend(later, problem_.units[unit][choice]);
+  next.choice = choice;
+  if (unit > 0) {
+    // A lower peak than the other units', or a link that is free before it is of use, is no help.
+    // So more partial choices are comparable.
+    next.peak_bytes = std::max(next.peak_bytes, next.end_bytes + least_peak_[unit]);
+    next.forward_link_ps = std::max(next.forward_link_ps, next.forward_ps);
+    if (next.waiting_ps > 0) {
+      next.backward_link_ps =
+          std::max(next.backward_link_ps, next.backward_ps - longest_gather_ps_[unit - 1]);
+    }
+  }
+  next.bound = BoundOf(next, unit);
+  return next;
 }
 
 void Searcher::Prune(std::vector<Partial>& partials, int width, double* dropped) const {
@@ -200,21 +218,16 @@ void Searcher::Prune(std::vector<Partial>& partials, int width, double* dropped)
   });
   std::stable_sort(partials.begin(), partials.end(),
                    [](const Partial& a, const Partial& b) { return a.bound < b.bound; });
-  size_t kept = 0;
-  for (size_t i = 0; i < partials.size(); ++i) {
-    // Bounds are monotone, so only those before can be no worse.
-    const auto end = partials.begin() + static_cast<int64_t>(kept);
-    if (std::any_of(partials.begin(), end,
-                    [&](const Partial& other) { return NoWorse(other, partials[i]); })) {
-      continue;
-    }
-    if (kept == static_cast<size_t>(width)) {
-      *dropped = std::min(*dropped, partials[i].bound);
+  Kept kept(least_);
+  for (const Partial& partial : partials) {
+    if (kept.HasNoWorse(partial)) continue;
+    if (kept.size() == static_cast<size_t>(width)) {
+      *dropped = std::min(*dropped, partial.bound);
       break;
     }
-    partials[kept++] = partials[i];
+    kept.Add(partial);
   }
-  partials.resize(kept);
+  partials = kept.Take();
 }
 
 bool Searcher::Run(int width) {
@@ -230,11 +243,8 @@ bool Searcher::Run(int width) {
     next.reserve(partials.size() * problem_.units[i].size());
     for (size_t parent = 0; parent < partials.size(); ++parent) {
       for (size_t choice = 0; choice < problem_.units[i].size(); ++choice) {
-        Partial partial = Extend(partials[parent], problem_.units[i][choice]);
-        partial.parent = static_cast<int>(parent);
-        partial.choice = static_cast<int>(choice);
-        partial.bound = BoundOf(partial, i);
-        next.push_back(partial);
+        next.push_back(Next(partials[parent], i, static_cast<int>(choice)));
+        next.back().parent = static_cast<int>(parent);
       }
     }
     Prune(next, width, &dropped);
@@ -254,35 +264,15 @@ bool Searcher::Run(int width) {
   }
   // All completions of those that were pruned by their bounds are above the threshold.
   const double bound = std::min(dropped, Threshold() + 1);
-  if (bound < kInfinite) bound_ = std::max(bound_, static_cast<int64_t>(std::ceil(bound)));
+  if (bound < kInfinite) RaiseBound(bound);
   return dropped == kInfinite || dropped > Threshold();
 }
 
 void Searcher::AddClockBound(const Relaxation& relaxation) {
-  // The finer the leads, the better the bound, which takes time in proportion.
-  const int64_t work = std::max<int64_t>(1, ClockBound::WorkPerLead(problem_));
-  const auto leads = [work](int64_t most_work, int64_t most) {
-    return static_cast<int>(std::clamp<int64_t>(most_work / work, 32, most));
-  };
-  Relaxation at = relaxation, best = relaxation;
-  best.bound = -kInfinite;
-  double low = 0, high = 0;
-  for (int i = 0; i < 14; ++i) {
-    at.ps_per_byte = i == 0 ? 0 : high == 0 ? std::max(0.1, low * 8) : (low + high) / 2;
-    const ClockBound bound(problem_, at, leads(1'000'000, 128));
-    at.bound = bound.bound();
-    if (at.bound > best.bound) best = at;
-    const std::vector<int> choices = bound.Choices();
-    Offer(choices);
-    int64_t bytes = 0;
-    for (int unit = 0; unit < static_cast<int>(choices.size()); ++unit) {
-      bytes += at.BytesOf(problem_.units[unit][choices[unit]], unit);
-    }
-    const bool fits = bytes <= problem_.limit_bytes;
-    (fits ? high : low) = at.ps_per_byte;
-    if (fits && i == 0) break;
-  }
-  clock_bounds_.emplace_back(problem_, best, leads(8'000'000, 1024));
+  clock_bounds_.push_back(
+      BestClockBound(problem_, relaxation, gap_ / 16,
+                     [this](const std::vector<int>& choices) { Offer(choices); }));
+  RaiseBound(clock_bounds_.back().bound() * (1 - kRounding));
 }
 
 void Searcher::Improve() {
@@ -304,16 +294,21 @@ void Searcher::RelaxAtPeak() {
   Partial partial;
   int position = -1;
   for (int i = static_cast<int>(choices_.size()) - 1; i >= 0; --i) {
-    const int64_t before = partial.peak_bytes;
-    partial = Extend(partial, problem_.units[i][choices_[i]]);
+    const Alternative& unit = problem_.units[i][choices_[i]];
+    const int64_t before = partial.peak_bytes + unit.held_bytes;
+    partial = Extend(partial, unit);
     if (partial.peak_bytes > before) position = i;
   }
   AddRelaxations(position);
+  // One for each place, with the best weights. If the limit costs time at a place, those where it
+  // does not are of no use.
+  double costliest = 0;
   for (const Relaxation& relaxation : relaxations_) {
-    // One for each place, with the best weights.
-    if (!relaxation.frontiers.empty() && clock_positions_.insert(relaxation.position).second) {
-      AddClockBound(relaxation);
-    }
+    if (!relaxation.frontiers.empty()) costliest = std::max(costliest, relaxation.ps_per_byte);
+  }
+  for (const Relaxation& relaxation : relaxations_) {
+    if (relaxation.frontiers.empty() || (relaxation.ps_per_byte == 0 && costliest > 0)) continue;
+    if (clock_positions_.insert(relaxation.position).second) AddClockBound(relaxation);
   }
 }
 
@@ -334,7 +329,10 @@ Solution Solve(const Problem& problem, const Options& options) {
   const int widest = std::clamp(100'000 / (static_cast<int>(problem.units.size()) + 1),
                                 std::min(32, options.widest), options.widest);
   bool first = true;  // a quick pass, before bounds that take longer
-  for (int width = 32;; width *= first ? 1 : 4) {
+  const auto near = [&] {
+    return !fastest.choices().empty() && fastest.best() <= fastest.bound() * (1 + options.gap);
+  };
+  for (int width = 32;; width *= first ? 1 : 8) {
     const bool last = width >= widest && !first;
     bool proven = fastest.Run(std::min(width, widest));
     if (fastest.choices().empty()) {
@@ -347,10 +345,9 @@ Solution Solve(const Problem& problem, const Options& options) {
       if (!fastest.choices().empty()) proven = false;
     }
     fastest.Improve();
-    const bool near =
-        !fastest.choices().empty() && fastest.best() <= fastest.bound() * (1 + options.gap);
-    if (proven || near || last || (options.stop && options.stop())) break;
+    if (proven || near() || last || (options.stop && options.stop())) break;
     fastest.RelaxAtPeak();
+    if (near()) break;
     first = false;
   }
   solution.choices = fastest.choices();

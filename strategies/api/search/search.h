@@ -94,12 +94,13 @@ struct Options {
 // that no choice meets is a Solution without choices. Deterministic. Thread safety: a pure
 // function.
 //
-// A partial choice covers the last units. One that is no better than another in any of its clocks
-// and bytes is dropped, and one that cannot be completed within the limit, or not in less time than
-// the best choice so far. A Lagrangian relaxation bounds the time of completions: a step takes at
-// least any weighted mean of its computation and of its communication, in each pass, and a limit
-// that is exceeded costs time in proportion. Of the partial choices that are left for a unit, those
-// with the least bounds are kept; the bounds of the others bound what the search did not see.
+// A partial choice covers the last units. One is dropped if each of its completions takes no less
+// time and no less memory than the same one of another, or if it cannot be completed within the
+// limit, or not in less time than the best choice so far. A Lagrangian relaxation bounds the time
+// of completions: a step takes at least any weighted mean of its computation and of its
+// communication, in each pass, and a limit that is exceeded costs time in proportion. Of the
+// partial choices that are left for a unit, those with the least bounds are kept; the bounds of the
+// others bound what the search did not see.
 Solution Solve(const Problem& problem, const Options& options = {});
 
 }  // namespace tessera::strategy::search
