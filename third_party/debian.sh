@@ -20,6 +20,7 @@ readonly BUILD_PACKAGES=(
   "/usr/include/openssl/opensslv.h libssl-dev"
   "/usr/include/gperftools/tcmalloc.h libgoogle-perftools-dev"
   "/usr/include/libelf.h libelf-dev"
+  "/usr/include/zlib.h zlib1g-dev"
 )
 # Debian's own Bazel, used if there is no other, and the rules that it would otherwise download.
 readonly BAZEL_PACKAGES=(

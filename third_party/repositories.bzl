@@ -47,6 +47,7 @@ def tessera_repositories(root = ""):
         ["-ltcmalloc_minimal"],
     )
     simple_system_library("elfutils", "elf", "libelf-dev", "elfutils/version.h", ["-lelf"])
+    simple_system_library("zlib", "zlib", "zlib1g-dev", "zlib.h", ["-lz"])
     simple_system_library("gloo", "gloo", "libgloo-dev", "gloo/config.h", ["-lgloo"])
     simple_system_library("openmpi", "openmpi", "libopenmpi-dev", "mpi/mpi.h", ["-lmpi"])
     native.local_repository(name = "openmp", path = root + "third_party/openmp")
