@@ -22,6 +22,10 @@ readonly BUILD_PACKAGES=(
   "/usr/include/libelf.h libelf-dev"
   "/usr/include/zlib.h zlib1g-dev"
 )
+# Data sets to train on. Nothing is built from them: if they cannot be installed, bazelw goes on.
+readonly DATA_PACKAGES=(
+  "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz dataset-fashion-mnist"
+)
 # Debian's own Bazel, used if there is no other, and the rules that it would otherwise download.
 readonly BAZEL_PACKAGES=(
   "/usr/bin/bazel-4 bazel-bootstrap"
