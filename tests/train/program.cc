@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/train/record/testing/read_events.h"
 #include "gtest/gtest.h"
 
 namespace tessera {
@@ -27,6 +28,26 @@ std::string NewPath(const std::string& name) {
   static std::atomic<int> count{0};
   return ::testing::TempDir() + name + "_" + std::to_string(getpid()) + "_" +
          std::to_string(count++);
+}
+
+// Returns the loss of each step, as TensorBoard takes them from a run's event files: the start of a
+// later one drops the steps that it repeats.
+std::map<int64_t, float> LossesInEventFiles(const std::string& run_folder) {
+  std::map<int64_t, float> losses;
+  for (const std::string& path : EventFilesIn(run_folder)) {
+    const ReadEvents read = ReadEventFile(path);
+    EXPECT_EQ(read.fault, "") << path;
+    for (const tensorboard::Event& event : read.events) {
+      if (event.session_log().status() == tensorboard::SessionLog::START) {
+        losses.erase(losses.lower_bound(event.step()), losses.end());
+      }
+      if (!event.has_summary()) continue;
+      const std::map<std::string, float> scalars = ScalarsIn(event);
+      EXPECT_EQ(losses.count(event.step()), 0) << event.step() << " in " << path;
+      losses[event.step()] = scalars.at("loss_metrics/global_avg_loss");
+    }
+  }
+  return losses;
 }
 
 // Runs in the child process, between fork and exec.
@@ -225,6 +246,11 @@ void ExpectStepsTo(int64_t last, const std::string& run_folder) {
   const std::vector<nlohmann::json> metrics = Metrics(run_folder);
   ASSERT_EQ(metrics.size(), last);
   for (int64_t i = 0; i < last; ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
+  const std::map<int64_t, float> losses = LossesInEventFiles(run_folder);
+  ASSERT_EQ(losses.size(), metrics.size());
+  for (const nlohmann::json& line : metrics) {
+    EXPECT_EQ(losses.at(line["step"]), line["loss"].get<float>()) << line;
+  }
 }
 
 }  // namespace tessera

@@ -98,7 +98,7 @@ std::map<std::string, std::string> CheckpointFiles(const std::string& run_folder
 std::map<std::string, std::string> FilesOfUnbrokenRun(int64_t steps,
                                                       const std::vector<std::string>& flags);
 
-// Expects that the metrics have every step up to `last` once.
+// Expects that the metrics have every step up to `last` once, and so have TensorBoard's files.
 void ExpectStepsTo(int64_t last, const std::string& run_folder);
 
 }  // namespace tessera

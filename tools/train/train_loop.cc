@@ -287,7 +287,9 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   line.step_seconds = result.seconds;
   line.tokens_per_second = static_cast<double>(scale_.tokens) / result.seconds;
   line.mfu = scale_.best_seconds / result.seconds;
+  line.model_flops_per_second = line.mfu * rates_.flops_per_second;
   line.peak_bytes = scale_.memory_bytes;
+  line.ranks = ranks_.size();
   line.communication = communication_;
   if (!data_failed_ && IsDue(result.step, config.eval_every(), config.steps())) {
     AnnounceEvaluation(result, progress);

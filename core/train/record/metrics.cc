@@ -87,6 +87,51 @@ int64_t BytesToKeep(int fd, int64_t last_step, Evaluations* evaluations) {
   return kept;
 }
 
+nlohmann::ordered_json JsonOf(const StepMetrics& metrics) {
+  nlohmann::ordered_json entry = {
+      {"step", metrics.step},
+      {"loss", metrics.loss},
+      {"grad_norm", metrics.grad_norm},
+      {"lr", metrics.lr},
+      {"step_seconds", metrics.step_seconds},
+      {"tokens_per_second", metrics.tokens_per_second},
+      {"model_flops_per_second", metrics.model_flops_per_second},
+      {"mfu", metrics.mfu},
+      {"peak_bytes", metrics.peak_bytes},
+  };
+  if (metrics.communication.has_value()) {
+    entry["bytes_sent"] = metrics.communication->bytes_sent;
+    entry["communication_seconds"] = metrics.communication->seconds;
+    entry["exposed_communication_seconds"] = metrics.communication->exposed_seconds;
+  }
+  if (metrics.eval_loss.has_value()) entry["eval_loss"] = *metrics.eval_loss;
+  return entry;
+}
+
+std::vector<TensorboardScalar> ScalarsOf(const StepMetrics& metrics) {
+  constexpr double kGibibyte = 1 << 30;
+  std::vector<TensorboardScalar> scalars = {
+      {"loss_metrics/global_avg_loss", metrics.loss},
+      {"grad_norm", metrics.grad_norm},
+      {"lr", metrics.lr},
+      {"time_metrics/end_to_end(s)", metrics.step_seconds},
+      {"throughput(tps)", metrics.tokens_per_second / static_cast<double>(metrics.ranks)},
+      {"tflops", metrics.model_flops_per_second / 1e12},
+      {"mfu(%)", 100 * metrics.mfu},
+      {"memory/max_active(GiB)", static_cast<double>(metrics.peak_bytes) / kGibibyte},
+  };
+  if (metrics.communication.has_value()) {
+    const StepMetrics::Communication& communication = *metrics.communication;
+    scalars.push_back({"communication/bytes_sent", static_cast<double>(communication.bytes_sent)});
+    scalars.push_back({"communication/seconds", communication.seconds});
+    scalars.push_back({"communication/exposed_seconds", communication.exposed_seconds});
+  }
+  if (metrics.eval_loss.has_value()) {
+    scalars.push_back({"validation_metrics/loss", *metrics.eval_loss});
+  }
+  return scalars;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const Folder& folder,
@@ -97,29 +142,16 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const Folder& folde
   Evaluations evaluations;
   const int64_t kept = BytesToKeep(fd.get(), last_step, &evaluations);
   if (ftruncate(fd.get(), kept) != 0) return SystemError("truncate", path);
-  return std::unique_ptr<MetricsLog>(new MetricsLog(path, std::move(fd), std::move(evaluations)));
+  ASSIGN_OR_RETURN(std::unique_ptr<TensorboardFile> tensorboard,
+                   TensorboardFile::Create(folder, last_step));
+  return std::unique_ptr<MetricsLog>(
+      new MetricsLog(path, std::move(fd), std::move(tensorboard), std::move(evaluations)));
 }
 
 absl::Status MetricsLog::Append(const StepMetrics& metrics) {
-  nlohmann::ordered_json entry = {
-      {"step", metrics.step},
-      {"loss", metrics.loss},
-      {"grad_norm", metrics.grad_norm},
-      {"lr", metrics.lr},
-      {"step_seconds", metrics.step_seconds},
-      {"tokens_per_second", metrics.tokens_per_second},
-      {"mfu", metrics.mfu},
-      {"peak_bytes", metrics.peak_bytes},
-  };
-  if (metrics.communication.has_value()) {
-    entry["bytes_sent"] = metrics.communication->bytes_sent;
-    entry["communication_seconds"] = metrics.communication->seconds;
-    entry["exposed_communication_seconds"] = metrics.communication->exposed_seconds;
-  }
-  if (metrics.eval_loss.has_value()) entry["eval_loss"] = *metrics.eval_loss;
-  const std::string line = entry.dump() + "\n";
+  const std::string line = JsonOf(metrics).dump() + "\n";
   if (WriteAll(fd_.get(), line) < line.size()) return SystemError("write", path_);
-  return absl::OkStatus();
+  return tensorboard_->Write(metrics.step, ScalarsOf(metrics));
 }
 
 }  // namespace tessera

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
 #include "core/posix/testing/obstacles.h"
+#include "core/train/record/testing/read_events.h"
 
 namespace tessera {
 namespace {
@@ -121,6 +123,61 @@ TEST(MetricsTest, AResumedRunKnowsTheEvaluationsBeforeIt) {
   ASSERT_TRUE(log.ok()) << log.status();
   const std::vector<std::pair<int64_t, double>> expected = {{2, 0.5}, {4, 0.25}};
   EXPECT_EQ((*log)->earlier_evaluations(), expected);
+}
+
+// Each number of metrics.jsonl is also in the event file.
+TEST(MetricsTest, WritesTheSameForTensorBoard) {
+  const std::string path = PathFor("tensorboard");
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directory(path);
+  const absl::StatusOr<Folder> folder = Folder::Open(path);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto log = MetricsLog::Open(*folder, "metrics.jsonl", 11);
+  ASSERT_TRUE(log.ok()) << log.status();
+  StepMetrics metrics;
+  metrics.step = 12;
+  metrics.loss = 2.5;
+  metrics.grad_norm = 0.75;
+  metrics.lr = 0.125;
+  metrics.step_seconds = 0.5;
+  metrics.tokens_per_second = 4096;
+  metrics.model_flops_per_second = 3e12;
+  metrics.mfu = 0.25;
+  metrics.peak_bytes = int64_t{3} << 29;
+  metrics.ranks = 4;
+  std::map<std::string, float> expected = {{"loss_metrics/global_avg_loss", 2.5},
+                                           {"grad_norm", 0.75},
+                                           {"lr", 0.125},
+                                           {"time_metrics/end_to_end(s)", 0.5},
+                                           {"throughput(tps)", 1024},
+                                           {"tflops", 3},
+                                           {"mfu(%)", 25},
+                                           {"memory/max_active(GiB)", 1.5}};
+  ASSERT_TRUE((*log)->Append(metrics).ok());
+  const auto last = [&path] {
+    const ReadEvents read = ReadEventFile(EventFilesIn(path).at(0));
+    EXPECT_EQ(read.fault, "");
+    return read.events.back();
+  };
+  EXPECT_EQ(last().step(), 12);
+  EXPECT_EQ(ScalarsIn(last()), expected);
+
+  metrics.communication = {4096, 0.25, 0.0625};
+  metrics.eval_loss = 3.5;
+  expected["communication/bytes_sent"] = 4096;
+  expected["communication/seconds"] = 0.25;
+  expected["communication/exposed_seconds"] = 0.0625;
+  expected["validation_metrics/loss"] = 3.5;
+  ASSERT_TRUE((*log)->Append(metrics).ok());
+  EXPECT_EQ(ScalarsIn(last()), expected);
+
+  std::istringstream lines(Contents(path + "/metrics.jsonl"));
+  std::string line;
+  while (std::getline(lines, line)) {
+    const auto entry = nlohmann::json::parse(line);
+    const bool evaluated = entry.contains("eval_loss");
+    EXPECT_EQ(entry.size(), 1 + expected.size() - (evaluated ? 0 : 4));
+  }
 }
 
 // Regression: a link to another file truncated that file, and a FIFO was waited for.

@@ -1,11 +1,11 @@
 // The folder of a run:
 //
-//   config.textproto     the effective configuration
-//   metrics.jsonl        core/train/record/metrics.h
-//   checkpoints/         core/train/checkpoint
-//   dump/                the texts of --dump
-//   job                  the name of the job that writes the run, if it has one
-//   seen_by_all_ranks    while ranks check that they see the folder
+//   config.textproto       the effective configuration
+//   metrics.jsonl          core/train/record/metrics.h
+//   events.out.tfevents.*  the same for TensorBoard, a file each time that the run begins or
+//   resumes checkpoints/           core/train/checkpoint dump/                  the texts of --dump
+//   job                    the name of the job that writes the run, if it has one
+//   seen_by_all_ranks      while ranks check that they see the folder
 //
 // A run opens all of them below the descriptor of its folder, and follows no link to write there
 // (core/posix/folder.h).
