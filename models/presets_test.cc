@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/graph.h"
+#include "core/model/language_model.h"
 #include "core/model/model.h"
 #include "core/train/config/run_config.pb.h"
 #include "gmock/gmock.h"
@@ -92,11 +93,13 @@ TEST_P(PresetTest, MakesAModelOfEveryGraph) {
     model->RecordLoss(graph, config.batch(), config.sequence(), training);
     EXPECT_TRUE(graph.status().ok()) << graph.status();
   }
+  const LanguageModel* const language = model->AsLanguageModel();
+  if (language == nullptr) return;
   Graph logits("logits");
-  model->RecordLogits(logits, config.batch(), config.sequence());
+  language->RecordLogits(logits, config.batch(), config.sequence());
   EXPECT_TRUE(logits.status().ok()) << logits.status();
   Graph token("token");
-  model->RecordNextToken(token, model->max_sequence());
+  language->RecordNextToken(token, language->max_sequence());
   EXPECT_TRUE(token.status().ok()) << token.status();
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
+#include "core/model/batch_field.h"
 #include "core/ops/ops.h"
 #include "google/protobuf/message.h"
 
@@ -23,31 +24,45 @@ struct FormerOrder {
   std::vector<int> stored;
 };
 
+// A figure beside the loss, of which an evaluation is the mean over all valid targets.
+struct Metric {
+  std::string name;  // "accuracy"
+  Tensor values;     // f32, of each target: has the shape of MeanLoss::valid
+};
+
+// The results of a batch.
+struct RecordedLoss {
+  RecordedLoss() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): most models have only a loss.
+  RecordedLoss(MeanLoss of_batch) : loss(of_batch) {}
+
+  MeanLoss loss;
+  std::vector<Metric> metrics = {};  // those of Model::Metrics, unless it trains
+};
+
+class LanguageModel;
+
 // Thread safety: const methods may run concurrently, on different Graphs.
 class Model {
  public:
   virtual ~Model() = default;
 
-  // Tokens are in [0, vocabulary()).
-  virtual int64_t vocabulary() const = 0;
-  // The longest sequence that it accepts.
-  virtual int64_t max_sequence() const = 0;
+  // Returns the inputs of a batch, in the order in which RecordLoss declares them. `sequence` is
+  // the length of a row, for a model whose rows have any length.
+  virtual std::vector<BatchField> BatchFields(int64_t sequence) const = 0;
 
-  // Records the loss of a batch: declares the inputs "tokens" and "targets" (i32 [batch, sequence],
-  // batch_dim 0), and every parameter, and returns the loss, the mean over the valid targets of the
-  // global batch, and which of the targets these are. Errors are left in graph.status(), with
-  // invalid handles. `training`: with dropout.
-  virtual MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
-                              bool training) const = 0;
+  // Records the loss of a batch: declares its inputs, [batch, ...] with batch_dim 0, and every
+  // parameter, and returns the loss, the mean over the valid targets of the global batch, and which
+  // of the targets these are. Errors are left in graph.status(), with invalid handles. `training`:
+  // with dropout, and without metrics.
+  virtual RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                                  bool training) const = 0;
 
-  // Records the logits of every position of a batch, from the input "tokens" alone: f32 [batch,
-  // sequence, vocabulary], or [batch, vocabulary] if the model predicts only the last position.
-  virtual Tensor RecordLogits(Graph& graph, int64_t batch, int64_t sequence) const = 0;
+  // The names of the metrics of an evaluation, beside the loss.
+  virtual std::vector<std::string> Metrics() const { return {}; }
 
-  // Records the generation of one token: declares the inputs "token" (i32 [1]) and "position" (i64
-  // []: how many tokens came before it), the caches (Role::kCache), and the parameters; returns the
-  // logits of the next token, f32 [vocabulary]. Positions run from 0 to length - 1.
-  virtual Tensor RecordNextToken(Graph& graph, int64_t length) const = 0;
+  // Returns null if the model does not generate text.
+  virtual const LanguageModel* AsLanguageModel() const { return nullptr; }
 
   // The version of the parameters' shapes, which every checkpoint holds. A model increments it when
   // it changes the order of a parameter's dimensions.

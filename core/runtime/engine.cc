@@ -192,6 +192,18 @@ absl::Status Engine::SetInput(absl::string_view program, absl::string_view input
   return WriteValue(program, input, executor(program).program().FindInput(input), values.size());
 }
 
+absl::Status Engine::SetInput(absl::string_view program, absl::string_view input, DType dtype,
+                              absl::Span<const char> bytes) {
+  ASSIGN_OR_RETURN(const DType kept, InputDType(program, input));
+  const size_t count = bytes.size() / SizeOf(dtype);
+  WithElementType(dtype, [&](auto element) {
+    using From = decltype(element);
+    ConvertTo(absl::MakeConstSpan(reinterpret_cast<const From*>(bytes.data()), count), kept,
+              staging_);
+  });
+  return WriteValue(program, input, executor(program).program().FindInput(input), count);
+}
+
 absl::Status Engine::SetScalarIfRead(absl::string_view program, absl::string_view input,
                                      int64_t value) {
   const absl::StatusOr<DType> dtype = InputDType(program, input);

@@ -85,6 +85,9 @@ class Engine {
                         absl::Span<const int32_t> values);
   absl::Status SetInput(absl::string_view program, absl::string_view input,
                         absl::Span<const double> values);
+  // The same with the bytes of elements of `dtype`.
+  absl::Status SetInput(absl::string_view program, absl::string_view input, DType dtype,
+                        absl::Span<const char> bytes);
   // Sets the input if the Program has it; otherwise does nothing, because only some models read
   // seeds and steps.
   absl::Status SetScalarIfRead(absl::string_view program, absl::string_view input, int64_t value);

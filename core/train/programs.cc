@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/graph/attributes_proto.h"
+#include "core/model/language_model.h"
 #include "core/ops/ops.h"
 #include "core/plan/check.h"
 #include "core/plan/rewrite/precision_choice.h"
@@ -14,12 +16,22 @@
 namespace tessera {
 namespace {
 
-// Records the number of valid targets.
-Tensor RecordCount(Graph& graph, Tensor valid) {
-  Scope scope(&graph, "count");
+// Records the sum of all elements, in a scope of this name.
+Tensor RecordSum(Graph& graph, const std::string& name, Tensor x) {
+  Scope scope(&graph, name);
   std::vector<int64_t> axes;
-  for (int i = 0; i < valid.rank(); ++i) axes.push_back(i);
-  return ReduceSum(valid, axes);
+  for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
+  return ReduceSum(x, axes);
+}
+
+// Returns Internal if a model has recorded other metrics than those that it names.
+absl::Status CheckMetrics(const Model& model, const std::vector<Metric>& recorded) {
+  std::vector<std::string> names;
+  for (const Metric& metric : recorded) names.push_back(metric.name);
+  if (names == model.Metrics()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the model names the metrics [",
+                                          absl::StrJoin(model.Metrics(), ", "), "], and records [",
+                                          absl::StrJoin(names, ", "), "]"));
 }
 
 Tensor RecordFirstValue(Graph& graph, const State& state) {
@@ -41,7 +53,7 @@ absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
   Graph graph(kTrain);
   graph.LimitState(state_limit);
   const Tensor loss =
-      model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/true).mean;
+      model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/true).loss.mean;
   std::optional<LossScaling> scaling;
   if (config.dtype() == DTypeName(DType::kF16)) scaling = LossScaling();
   RETURN_IF_ERROR(RecordUpdate(graph, loss, config.optimizer(), decays, scaling));
@@ -60,19 +72,27 @@ absl::StatusOr<Graph> RecordInitialise(const Graph& train) {
 
 absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config) {
   Graph graph(kEvaluate);
-  const MeanLoss loss =
+  const RecordedLoss recorded =
       model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/false);
   RETURN_IF_ERROR(graph.status());
-  const Tensor count = RecordCount(graph, loss.valid);
+  RETURN_IF_ERROR(CheckMetrics(model, recorded.metrics));
+  const Tensor valid = recorded.loss.valid;
+  const Tensor count = RecordSum(graph, "count", valid);
   RETURN_IF_ERROR(graph.status());
-  graph.SetOutput("loss", loss.mean);
+  graph.SetOutput("loss", recorded.loss.mean);
   graph.SetOutput("count", count);
+  for (const Metric& metric : recorded.metrics) {
+    graph.SetOutput(metric.name, RecordSum(graph, metric.name, Multiply(metric.values, valid)));
+    RETURN_IF_ERROR(graph.status());
+  }
   return graph;
 }
 
 absl::StatusOr<Graph> RecordGenerate(const Model& model) {
+  const LanguageModel* const language = model.AsLanguageModel();
+  if (language == nullptr) return absl::UnimplementedError("the model generates no text");
   Graph graph(kGenerate);
-  graph.SetOutput("logits", model.RecordNextToken(graph, model.max_sequence()));
+  graph.SetOutput("logits", language->RecordNextToken(graph, language->max_sequence()));
   RETURN_IF_ERROR(graph.status());
   return graph;
 }

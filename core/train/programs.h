@@ -25,8 +25,8 @@ inline constexpr char kEvaluate[] = "evaluate";
 inline constexpr char kGenerate[] = "generate";
 
 // Records the loss with dropout, its gradients and the optimizer's update (RecordUpdate), with a
-// loss scale for f16. Inputs: tokens, targets, lr, and seed and step if the model draws random
-// numbers. Returns ResourceExhausted as soon as the state exceeds the limit.
+// loss scale for f16. Inputs: those of a batch, lr, and seed and step if the model draws
+// random numbers. Returns ResourceExhausted as soon as the state exceeds the limit.
 absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
                                   const DecayRule& decays = DecaysByDefault,
                                   const StateLimit& state_limit = {});
@@ -34,12 +34,13 @@ absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
 // Records the initial value of every state of `train`. Input: seed, if one of them is random.
 absl::StatusOr<Graph> RecordInitialise(const Graph& train);
 
-// Records the loss without dropout. Inputs: tokens, targets. Outputs: loss, and count, the number
-// of targets in its mean, which is the weight of this batch in the mean over several batches.
+// Records the loss without dropout. Inputs: those of a batch. Outputs: loss, and count, the number
+// of targets in its mean, which is the weight of this batch in the mean over several batches; and
+// the sum of each metric over those targets, by its name.
 absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config);
 
-// Records the generation of one token. Inputs: token, position (0 to model.max_sequence() - 1).
-// Output: logits.
+// Records the generation of one token. Inputs: token, position (0 to max_sequence() - 1). Output:
+// logits. Unimplemented if the model generates no text.
 absl::StatusOr<Graph> RecordGenerate(const Model& model);
 
 enum class RunGraphs {

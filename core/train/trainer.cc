@@ -46,7 +46,7 @@ Trainer::Trainer(const RunConfig& config, const Model* model, Engine* engine,
       engine_(engine),
       dataset_(dataset),
       ranks_(ranks == nullptr ? alone_ : *ranks),
-      batch_inputs_(dataset, {config.batch(), config.sequence()}) {}
+      batch_inputs_(dataset, model->BatchFields(config.sequence()), config.batch()) {}
 
 absl::Status Trainer::Initialise() {
   RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", AsSigned(config_.seed())));
@@ -128,7 +128,7 @@ absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
 }
 
 int64_t Trainer::EvaluationBatches() const {
-  const int64_t all = dataset_->EvaluationBatches({config_.batch(), config_.sequence()});
+  const int64_t all = batch_inputs_.EvaluationBatches();
   return config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
 }
 
@@ -137,6 +137,7 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(const StopEvaluation& stop) {
   const int64_t batches = EvaluationBatches();
   EvaluationResult result;
   double sum = 0, targets = 0;
+  for (const std::string& name : model_->Metrics()) result.metrics.emplace_back(name, 0);
   for (; result.batches < batches; ++result.batches) {
     const absl::Status read = batch_inputs_.Read(*engine_, kEvaluate, DataSplit::kEvaluate,
                                                  result.batches * config_.batch(), &evaluation_);
@@ -149,9 +150,14 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(const StopEvaluation& stop) {
     ASSIGN_OR_RETURN(const double count, ReadScalar(*engine_, kEvaluate, "count"));
     sum += loss * count;
     targets += count;
+    for (auto& [name, total] : result.metrics) {
+      ASSIGN_OR_RETURN(const double of_batch, ReadScalar(*engine_, kEvaluate, name));
+      total += of_batch;
+    }
   }
   result.complete = result.batches == batches;
   result.loss = targets > 0 ? sum / targets : 0;
+  for (auto& [name, total] : result.metrics) total = targets > 0 ? total / targets : 0;
   result.seconds = Now() - begin;
   return result;
 }

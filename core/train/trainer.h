@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,7 +39,9 @@ struct StepResult {
 };
 
 struct EvaluationResult {
-  double loss = 0;      // the mean over all targets of the evaluated batches
+  double loss = 0;  // the mean over all targets of the evaluated batches
+  // The same of the model's metrics, in the order of Model::Metrics.
+  std::vector<std::pair<std::string, double>> metrics;
   int64_t batches = 0;  // the number of evaluated batches
   double seconds = 0;
   bool complete = true;  // false if it was stopped before the last batch

@@ -71,6 +71,8 @@ absl::StatusOr<std::vector<int32_t>> TokensOf(Engine& engine, Ranks& ranks) {
   return tokens;
 }
 
+constexpr int64_t kEvaluationRows = 7;  // batches have 3
+
 // A rank of a run: its own Graphs, backend, engine and trainer.
 struct RankRun {
   static absl::StatusOr<std::unique_ptr<RankRun>> Create(Ranks& ranks, Plan plan) {
@@ -82,7 +84,8 @@ struct RankRun {
                      CompileTogether(std::move(graphs), plan, *run->backend, ranks));
     ASSIGN_OR_RETURN(run->engine, MakeRankEngine(std::move(compiled), run->backend.get(), ranks));
     ASSIGN_OR_RETURN(run->dataset,
-                     SyntheticDataset::Create(BigramModel::kVocabulary, config.seed()));
+                     SyntheticDataset::Create(BigramModel().BatchFields(config.sequence()),
+                                              kEvaluationRows, config.seed()));
     run->trainer = std::make_unique<Trainer>(config, &run->model, run->engine.get(),
                                              run->dataset.get(), &ranks);
     return run;
@@ -122,6 +125,8 @@ absl::StatusOr<Seen> Look(RankRun& run, Ranks& ranks, int steps) {
   ASSIGN_OR_RETURN(const EvaluationResult evaluated,
                    run.trainer->Evaluate([](const absl::Status&) { return false; }));
   seen.losses.push_back(evaluated.loss);
+  EXPECT_EQ(evaluated.metrics.size(), 1);
+  for (const auto& [name, mean] : evaluated.metrics) seen.losses.push_back(mean);
   ASSIGN_OR_RETURN(seen.tokens, TokensOf(*run.engine, ranks));
   ASSIGN_OR_RETURN(seen.state, StateOf(*run.engine));
   return seen;
@@ -143,10 +148,25 @@ std::vector<Seen> Train(int size, const Plan& plan) {
 
 TEST(TrainerRanksTest, ReplicasGiveTheBitsOfOneProcess) {
   const Seen expected = Train(1, Plan())[0];
-  EXPECT_EQ(expected.losses.size(), 7);
+  EXPECT_EQ(expected.losses.size(), 8);
   EXPECT_EQ(expected.tokens.size(), 12);
   for (const int size : {1, 2, 3}) {
     for (const Seen& seen : Train(size, Replicated())) EXPECT_TRUE(seen == expected) << size;
+  }
+}
+
+// The last batch has one row, so that ranks have none of it.
+TEST(TrainerRanksTest, EvaluationCountsEachRowOnce) {
+  Plan plan = Replicated();
+  StoreChoice& store = *plan.mutable_stages(0)->add_store();
+  store.set_path("tokens|targets");
+  store.set_layout("data: S(0)");
+  const Seen expected = Train(1, Plan())[0];
+  for (const int size : {2, 3}) {
+    for (const Seen& seen : Train(size, plan)) {
+      EXPECT_NEAR(seen.losses[6], expected.losses[6], 1e-12) << size;
+      EXPECT_EQ(seen.losses[7], expected.losses[7]) << size;
+    }
   }
 }
 

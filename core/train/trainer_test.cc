@@ -5,15 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "core/compile/compile.h"
 #include "core/kernels/host/host_backend.h"
 #include "core/kernels/reference/backend.h"
 #include "core/train/data/synthetic_dataset.h"
+#include "core/train/data/testing/read_rows.h"
 #include "core/train/programs.h"
 #include "core/train/sampling.h"
 #include "core/train/testing/bigram.h"
@@ -60,7 +64,8 @@ struct TestRun {
     auto created = Engine::Create(*std::move(compiled), backend.get());
     EXPECT_TRUE(created.ok()) << created.status();
     engine = *std::move(created);
-    dataset = *SyntheticDataset::Create(kVocabulary, config.seed());
+    dataset = *SyntheticDataset::Create(model.BatchFields(config.sequence()), 8 * config.batch(),
+                                        config.seed());
     trainer = std::make_unique<Trainer>(config, &model, engine.get(), dataset.get());
   }
 
@@ -100,11 +105,10 @@ class TouchedDataset : public Dataset {
  public:
   explicit TouchedDataset(const Dataset* dataset) : dataset_(*dataset) {}
 
-  int64_t vocabulary() const override { return dataset_.vocabulary(); }
-  absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
-                    IndexRange columns, absl::Span<int32_t> tokens,
-                    absl::Span<int32_t> targets) const override {
-    return dataset_.Read(split, first_row, shape, rows, columns, tokens, targets);
+  const std::vector<BatchField>& fields() const override { return dataset_.fields(); }
+  absl::Status Read(DataSplit split, size_t field, const Box& box,
+                    absl::Span<char> bytes) const override {
+    return dataset_.Read(split, field, box, bytes);
   }
   bool MustCompare() const override { return true; }
   absl::Status Compare() const override {
@@ -113,9 +117,7 @@ class TouchedDataset : public Dataset {
   }
   int64_t RowsPerEpoch(int64_t sequence) const override { return dataset_.RowsPerEpoch(sequence); }
   std::string Fingerprint() const override { return dataset_.Fingerprint(); }
-  int64_t EvaluationBatches(BatchShape shape) const override {
-    return dataset_.EvaluationBatches(shape);
-  }
+  int64_t EvaluationRows() const override { return dataset_.EvaluationRows(); }
 
   mutable int compared = 0;
   absl::Status same;
@@ -185,6 +187,50 @@ TEST(TrainerTest, EvaluationDrawsNothingAndChangesNothing) {
   EXPECT_EQ(first->batches, 8);
   EXPECT_EQ(StateOf(*run.engine), before);
   EXPECT_EQ(run.trainer->Evaluate([](const absl::Status&) { return true; })->batches, 0);
+}
+
+// Returns for each token the one that the model predicts.
+std::vector<int32_t> Predictions(Engine& engine) {
+  constexpr int64_t kChannels = 4;
+  std::vector<double> table(kVocabulary * kChannels), head(table.size());
+  EXPECT_TRUE(engine.ReadStateValues(kEvaluate, "table", absl::MakeSpan(table)).ok());
+  EXPECT_TRUE(engine.ReadStateValues(kEvaluate, "head", absl::MakeSpan(head)).ok());
+  std::vector<int32_t> best;
+  for (int64_t token = 0; token < kVocabulary; ++token) {
+    std::vector<double> logits;
+    for (int64_t next = 0; next < kVocabulary; ++next) {
+      logits.push_back(std::inner_product(&table[token * kChannels], &table[token * kChannels] + 4,
+                                          &head[next * kChannels], 0.0));
+    }
+    best.push_back(static_cast<int32_t>(absl::c_max_element(logits) - logits.begin()));
+  }
+  return best;
+}
+
+// 7 rows in batches of 3: the last one has a single row.
+TEST(TrainerTest, MetricsAreThoseOfARecount) {
+  constexpr int64_t kRows = 7;
+  TestRun run{BigramModel()};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  Steps(*run.trainer, 2);
+  const RunConfig config = Config();
+  run.dataset = *SyntheticDataset::Create(run.model.BatchFields(config.sequence()), kRows, 9);
+  Trainer trainer(config, &run.model, run.engine.get(), run.dataset.get());
+  const auto evaluated = trainer.Evaluate(Never);
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status();
+  EXPECT_EQ(evaluated->batches, 3);
+
+  const TokenRows rows =
+      ReadTokens(*run.dataset, DataSplit::kEvaluate, {{0, 0}, {kRows, config.sequence()}});
+  const std::vector<int32_t> predicted = Predictions(*run.engine);
+  double correct = 0;
+  for (size_t i = 0; i < rows.tokens.size(); ++i) {
+    correct += predicted[rows.tokens[i]] == rows.targets[i] ? 1 : 0;
+  }
+  ASSERT_EQ(evaluated->metrics.size(), 1);
+  EXPECT_EQ(evaluated->metrics[0].first, "accuracy");
+  EXPECT_EQ(evaluated->metrics[0].second, correct / static_cast<double>(rows.tokens.size()));
+  EXPECT_GT(correct, 0);
 }
 
 TEST(TrainerTest, ASaveThatCannotReadTheDeviceNamesTheState) {

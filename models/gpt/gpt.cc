@@ -15,7 +15,7 @@ namespace {
 constexpr double kWeightStddev = 0.02;
 constexpr double kDefaultEps = 1e-5;
 
-class Gpt final : public Model {
+class Gpt final : public LanguageModel {
  public:
   explicit Gpt(const GptConfig& config)
       : config_(config),
@@ -28,7 +28,8 @@ class Gpt final : public Model {
   int64_t vocabulary() const override { return config_.vocabulary(); }
   int64_t max_sequence() const override { return config_.context(); }
 
-  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                          bool training) const override {
     if (!CheckSizes(graph, batch, sequence)) return {};
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);
@@ -263,9 +264,9 @@ absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf:
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> CreateGpt(const GptConfig& config) {
+absl::StatusOr<std::unique_ptr<LanguageModel>> CreateGpt(const GptConfig& config) {
   RETURN_IF_ERROR(CheckConfig(config));
-  return std::unique_ptr<Model>(new Gpt(config));
+  return std::unique_ptr<LanguageModel>(new Gpt(config));
 }
 
 const ModelDefinition& GptDefinition() {

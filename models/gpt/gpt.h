@@ -19,13 +19,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/model/language_model.h"
 #include "core/model/model.h"
 #include "models/gpt/gpt.pb.h"
 
 namespace tessera {
 
 // Returns InvalidArgument, with the name of the invalid field ("model.heads: ...").
-absl::StatusOr<std::unique_ptr<Model>> CreateGpt(const GptConfig& config);
+absl::StatusOr<std::unique_ptr<LanguageModel>> CreateGpt(const GptConfig& config);
 
 // Returns the files of presets/, "tiny" first.
 std::vector<Preset> GptPresets();

@@ -32,7 +32,7 @@ Graph LossGraph(const GptConfig& config, bool training = false) {
   Graph graph("loss");
   auto model = CreateGpt(config);
   EXPECT_TRUE(model.ok()) << model.status();
-  graph.SetOutput("loss", (*model)->RecordLoss(graph, 2, 4, training).mean);
+  graph.SetOutput("loss", (*model)->RecordLoss(graph, 2, 4, training).loss.mean);
   EXPECT_TRUE(graph.status().ok()) << graph.status();
   return graph;
 }
@@ -246,13 +246,13 @@ TEST(GptErrorsTest, ASequenceFitsTheContext) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->max_sequence(), 5);
   Graph loss("loss"), logits("logits"), token("token"), rows("rows");
-  EXPECT_FALSE((*model)->RecordLoss(loss, 2, 6, true).mean.valid());
+  EXPECT_FALSE((*model)->RecordLoss(loss, 2, 6, true).loss.mean.valid());
   EXPECT_EQ(loss.status().message(), "sequence: 6 tokens, but model.context is 5");
   EXPECT_FALSE((*model)->RecordLogits(logits, 2, 0).valid());
   EXPECT_EQ(logits.status().message(), "sequence: 0 tokens, but model.context is 5");
   EXPECT_FALSE((*model)->RecordNextToken(token, 6).valid());
   EXPECT_EQ(token.status().message(), "sequence: 6 tokens, but model.context is 5");
-  EXPECT_FALSE((*model)->RecordLoss(rows, 0, 5, true).mean.valid());
+  EXPECT_FALSE((*model)->RecordLoss(rows, 0, 5, true).loss.mean.valid());
   EXPECT_EQ(rows.status().message(), "batch: 0 is not positive");
 }
 

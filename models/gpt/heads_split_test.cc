@@ -87,7 +87,7 @@ Graph StepGraph() {
   Graph graph("step");
   const auto model = CreateGpt(config);
   EXPECT_TRUE(model.ok()) << model.status();
-  const Tensor loss = (*model)->RecordLoss(graph, 2, 5, /*training=*/true).mean;
+  const Tensor loss = (*model)->RecordLoss(graph, 2, 5, /*training=*/true).loss.mean;
   std::vector<Tensor> parameters;
   for (const State& state : graph.states()) parameters.push_back(graph.tensor(state.input));
   EXPECT_TRUE(RecordGradients(graph, loss, parameters).ok());

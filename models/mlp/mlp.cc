@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-class Mlp final : public Model {
+class Mlp final : public LanguageModel {
  public:
   explicit Mlp(const MlpConfig& config) : config_(config) {}
 
@@ -19,7 +19,8 @@ class Mlp final : public Model {
   int64_t max_sequence() const override { return config_.window(); }
 
   // Reads only the targets after the window.
-  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                          bool training) const override {
     if (!CheckSizes(graph, batch, sequence)) return {};
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);
@@ -142,9 +143,9 @@ absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf:
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config) {
+absl::StatusOr<std::unique_ptr<LanguageModel>> CreateMlp(const MlpConfig& config) {
   RETURN_IF_ERROR(CheckConfig(config));
-  return std::unique_ptr<Model>(new Mlp(config));
+  return std::unique_ptr<LanguageModel>(new Mlp(config));
 }
 
 const ModelDefinition& MlpDefinition() {

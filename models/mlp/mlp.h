@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/model/language_model.h"
 #include "core/model/model.h"
 #include "models/mlp/mlp.pb.h"
 
 namespace tessera {
 
 // Returns InvalidArgument, with the name of the invalid field ("model.window: ...").
-absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config);
+absl::StatusOr<std::unique_ptr<LanguageModel>> CreateMlp(const MlpConfig& config);
 
 // Returns the files of presets/, "tiny" first.
 std::vector<Preset> MlpPresets();

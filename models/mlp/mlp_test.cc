@@ -26,7 +26,7 @@ Graph LossGraph(const MlpConfig& config) {
   Graph graph("loss");
   auto model = CreateMlp(config);
   EXPECT_TRUE(model.ok()) << model.status();
-  graph.SetOutput("loss", (*model)->RecordLoss(graph, 4, config.window(), true).mean);
+  graph.SetOutput("loss", (*model)->RecordLoss(graph, 4, config.window(), true).loss.mean);
   EXPECT_TRUE(graph.status().ok()) << graph.status();
   return graph;
 }
@@ -154,7 +154,7 @@ TEST(MlpErrorsTest, TheSequenceIsTheWindow) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->max_sequence(), 3);
   Graph loss("loss"), logits("logits");
-  EXPECT_FALSE((*model)->RecordLoss(loss, 4, 2, true).mean.valid());
+  EXPECT_FALSE((*model)->RecordLoss(loss, 4, 2, true).loss.mean.valid());
   EXPECT_EQ(loss.status().message(),
             "sequence: 2 tokens, but model.window is 3; the two must be equal");
   EXPECT_FALSE((*model)->RecordLogits(logits, 0, 3).valid());

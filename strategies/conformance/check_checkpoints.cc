@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<double>> TrainLegOnRank(const TrainingRun& run, const
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    MakeRankEngine(std::move(compiled), backend.get(), ranks));
   ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
-                   SyntheticDataset::Create(run.vocabulary, 1));
+                   SyntheticDataset::Create(run.model->BatchFields(run.config.sequence()), 8, 1));
   Trainer trainer(run.config, run.model.get(), engine.get(), dataset.get(), &ranks);
   std::vector<double> losses;
   const auto train = [&]() -> absl::Status {

@@ -2,19 +2,20 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/model/language_model.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kVocabulary = 23, kChannels = 10, kBlocks = 2;
 
-class PartlyTrainedModel final : public Model {
+class PartlyTrainedModel final : public LanguageModel {
  public:
   int64_t vocabulary() const override { return kVocabulary; }
   int64_t max_sequence() const override { return 64; }
 
-  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
-                      bool /*training*/) const override {
+  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                          bool /*training*/) const override {
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);
     const Tensor targets = graph.Input("targets", type, 0);

@@ -37,15 +37,18 @@ namespace {
 // generated one by one.
 constexpr int kEvaluated = 2, kFirstEvaluated = 1000, kGenerated = 4;
 
-// Returns the global values of tokens or targets in a step.
+// Returns the global values of an input of the model in a step.
 std::vector<double> BatchOf(const TrainingRun& run, const std::string& input, int step) {
+  const std::vector<BatchField> fields = run.model->BatchFields(run.config.sequence());
+  const BatchField* const field = FindField(fields, input);
+  TESSERA_CHECK(field != nullptr) << "the model has no input " << input;
   const RandomStream stream = MakeStream(7, input);
-  std::vector<double> values(run.batch * run.sequence);
+  std::vector<double> values(run.config.batch() * field->elements());
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] =
-        std::floor(RandomUniform(stream, step, 2 * i) * static_cast<double>(run.vocabulary));
+    values[i] = RandomUniform(stream, step, 2 * i);
+    if (field->limit > 0) values[i] = std::floor(values[i] * static_cast<double>(field->limit));
     const bool ignored = RandomUniform(stream, step, 2 * i + 1) < run.ignored;
-    if (input == "targets" && ignored) values[i] = kIgnoreIndex;
+    if (field->missing < 0 && ignored) values[i] = static_cast<double>(field->missing);
   }
   return values;
 }
@@ -311,9 +314,6 @@ TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& 
   TrainingRun run;
   run.graphs.push_back(*std::move(initialise));
   run.graphs.push_back(*std::move(train));
-  run.batch = config.batch();
-  run.sequence = config.sequence();
-  run.vocabulary = model->vocabulary();
   run.model = std::move(model);
   run.config = config;
   run.lr = config.optimizer().lr();

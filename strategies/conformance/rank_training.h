@@ -28,7 +28,6 @@ namespace tessera {
 // A run of "initialise" and "train", and perhaps "evaluate" and "generate".
 struct TrainingRun {
   std::vector<Graph> graphs;
-  int64_t batch = 0, sequence = 0, vocabulary = 0;
   int steps = 20;
   double lr = 0.1;
   double ignored = 0.1;       // the share of targets that do not count

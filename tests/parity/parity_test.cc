@@ -143,7 +143,7 @@ class ParityTest : public ::testing::TestWithParam<Case> {
 
   StateFile state_;
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<LanguageModel> model_;
   int64_t batch_ = 0;
   int64_t sequence_ = 0;
   size_t head_dim_ = 1;  // of a GPT
@@ -151,7 +151,7 @@ class ParityTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(ParityTest, LossAndEveryGradient) {
   Graph graph("train");
-  Tensor loss = model_->RecordLoss(graph, batch_, sequence_, /*training=*/false).mean;
+  Tensor loss = model_->RecordLoss(graph, batch_, sequence_, /*training=*/false).loss.mean;
   ASSERT_TRUE(graph.status().ok()) << graph.status();
   std::vector<Tensor> parameters;
   for (const State& state : graph.states()) parameters.push_back(graph.tensor(state.input));

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/model/model.h"
+#include "core/model/language_model.h"
 #include "core/ops/ops.h"
 #include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
@@ -175,12 +175,12 @@ TEST(FlatChoicesTest, ThreeFlatAxes) {
 }
 
 // Predicts each target from the token before it, with parameters that have no dimensions.
-class ScaledModel final : public Model {
+class ScaledModel final : public LanguageModel {
  public:
   int64_t vocabulary() const override { return kVocabulary; }
   int64_t max_sequence() const override { return 64; }
-  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
-                      bool /*training*/) const override {
+  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                          bool /*training*/) const override {
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);
     const Tensor targets = graph.Input("targets", type, 0);

@@ -103,8 +103,9 @@ absl::StatusOr<Times> TimePlan(const Model& model, const Plan& plan, const RankB
   const RunConfig config = ConfigOf(shape, ranks.size());
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunGraphs::kAll));
   ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(graphs, plan, *backend, ranks));
-  ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
-                   SyntheticDataset::Create(model.vocabulary(), 1));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<SyntheticDataset> dataset,
+      SyntheticDataset::Create(model.BatchFields(config.sequence()), config.batch(), 1));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<StepTimer> timer,
       StepTimer::Create({config, &model, dataset.get()}, std::move(compiled), backend, &ranks));

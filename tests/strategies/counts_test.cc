@@ -11,7 +11,7 @@
 #include "core/cost/cluster.h"
 #include "core/graph/graph.h"
 #include "core/kernels/cpu/backend.h"
-#include "core/model/model.h"
+#include "core/model/language_model.h"
 #include "core/ops/ops.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
@@ -51,15 +51,15 @@ std::unique_ptr<Model> MakeGpt() {
 
 // Reads one table twice, so that its gradient is the sum of those of two embeddings. The head has a
 // weight of its own.
-class TwoEmbeddingsModel final : public Model {
+class TwoEmbeddingsModel final : public LanguageModel {
  public:
   static constexpr int64_t kVocabulary = 61, kChannels = 8;
 
   int64_t vocabulary() const override { return kVocabulary; }
   int64_t max_sequence() const override { return 8; }
 
-  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
-                      bool /*training*/) const override {
+  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                          bool /*training*/) const override {
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);
     const Tensor targets = graph.Input("targets", type, 0);

@@ -58,7 +58,8 @@ TEST(BadInputTest, CommandLines) {
       {{"--set=model.layers"}, "is not FIELD=VALUE"},
       {{"--set=model.layers=0"}, "model.layers"},
       {{"--set=model.heads=3"}, "model.heads"},
-      {{"--set=model.vocabulary=100"}, "model.vocabulary is 100: a text has 256 kinds of bytes"},
+      {{"--set=model.vocabulary=100"},
+       "model.vocabulary is 100: tokens of the data have 256 values, so it must be 256 or more"},
       {{"--optimizer=adam"}, "optimizer.kind is 'adam'"},
       {{"--device=gpu"}, "device is 'gpu': it must be one of cpu, reference"},
       {{"--recompute=all"}, "recompute: graph 'train' has no block, scope or operator "},
@@ -115,7 +116,9 @@ TEST(BadInputTest, Data) {
       {"empty.txt", "empty"},
       {"short.txt", "short.txt"},
       {"latin1.txt", "is not UTF-8 text: byte 0xef at offset 2, in line 1"},
-      {"", "folder"},
+      {"",
+       ": a folder holds pictures, and the model reads tokens i32[16] and targets i32[16]: name a "
+       "file"},
   };
   for (const auto& each : cases) {
     SCOPED_TRACE(each.name);

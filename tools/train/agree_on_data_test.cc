@@ -10,6 +10,7 @@
 
 #include "collectives/fake/fake.h"
 #include "core/status/status_macros.h"
+#include "core/train/testing/bigram.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -23,9 +24,8 @@ class TouchedDataset : public Dataset {
  public:
   explicit TouchedDataset(absl::Status same) : same_(std::move(same)) {}
 
-  int64_t vocabulary() const override { return 1; }
-  absl::Status Read(DataSplit, int64_t, BatchShape, IndexRange, IndexRange, absl::Span<int32_t>,
-                    absl::Span<int32_t>) const override {
+  const std::vector<BatchField>& fields() const override { return fields_; }
+  absl::Status Read(DataSplit, size_t, const Box&, absl::Span<char>) const override {
     return absl::OkStatus();
   }
   bool MustCompare() const override { return true; }
@@ -35,10 +35,11 @@ class TouchedDataset : public Dataset {
   }
   int64_t RowsPerEpoch(int64_t) const override { return 0; }
   std::string Fingerprint() const override { return ""; }
-  int64_t EvaluationBatches(BatchShape) const override { return 0; }
+  int64_t EvaluationRows() const override { return 0; }
 
  private:
   const absl::Status same_;
+  const std::vector<BatchField> fields_;
 };
 
 // Data that never change.
@@ -62,7 +63,8 @@ std::vector<Agreement> Agree(const Dataset& touched) {
   comm::RunFake({.ranks = 2, .timeout_seconds = 1}, [&](comm::World& world) -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
     const Dataset* const dataset = ranks->rank() == 0 ? &quiet : &touched;
-    Trainer trainer(RunConfig(), nullptr, nullptr, dataset, ranks.get());
+    const BigramModel model;
+    Trainer trainer(RunConfig(), &model, nullptr, dataset, ranks.get());
     StopRequest stop(ranks.get());
     Agreement& mine = agreements[ranks->rank()];
     StopRequest::Report report;

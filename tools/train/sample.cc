@@ -7,12 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/model/language_model.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/text_stream.h"
+#include "core/train/data/text_dataset.h"
 #include "core/train/sampling.h"
 #include "tools/train/rank/standard_output.h"
-#include "tools/train/setup/data_source.h"
 
 namespace tessera {
 namespace {
@@ -40,7 +41,7 @@ absl::Status PrintSample(const ConfiguredRun& configured, Engine& engine, StopRe
   request.top_k = sample.top_k();
   request.seed = configured.config.seed();
   request.allowed_tokens = kByteTokens;
-  request.max_sequence = configured.model->max_sequence();
+  request.max_sequence = configured.model->AsLanguageModel()->max_sequence();
 
   if (!sample.prompt().empty()) {
     TextStream stream;

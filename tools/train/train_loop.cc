@@ -42,8 +42,12 @@ bool IsDue(int64_t step, int64_t every, int64_t last) {
 
 std::string EvaluationText(const EvaluationResult& result) {
   const std::string loss = std::isnan(result.loss) ? "nan" : absl::StrFormat("%.4f", result.loss);
-  return absl::StrCat("eval_loss ", loss, " (", Counted(result.batches, "batch", "es"), ", ",
-                      FormatSeconds(result.seconds), ")");
+  std::string metrics;
+  for (const auto& [name, mean] : result.metrics) {
+    absl::StrAppendFormat(&metrics, ", %s %.4f", name, mean);
+  }
+  return absl::StrCat("eval_loss ", loss, metrics, " (", Counted(result.batches, "batch", "es"),
+                      ", ", FormatSeconds(result.seconds), ")");
 }
 
 TrainLoop::TrainLoop(const ConfiguredRun& configured, const MachineRates& rates,

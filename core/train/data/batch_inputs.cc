@@ -1,21 +1,31 @@
 #include "core/train/data/batch_inputs.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
+#include "core/tensor/convert.h"
+#include "core/tensor/element_type.h"
+#include "core/train/checkpoint/state_shard.h"
 
 namespace tessera {
 namespace {
 
-// Copies rows of `columns` elements into rows of `stride`, and fills the rest of `to`.
-void CopyPadded(absl::Span<const int32_t> from, int64_t columns, int64_t stride, int32_t padding,
-                absl::Span<int32_t> to) {
-  std::fill(to.begin(), to.end(), padding);
-  if (columns == 0) return;
-  for (size_t row = 0; row < from.size() / columns; ++row) {
-    std::copy_n(from.data() + row * columns, columns, to.data() + row * stride);
-  }
+// Returns as many elements of this dtype, which are all `value`.
+std::vector<char> Filled(int64_t elements, DType dtype, int64_t value) {
+  std::vector<char> bytes(elements * SizeOf(dtype));
+  WithElementType(dtype, [&](auto element) {
+    using T = decltype(element);
+    std::fill_n(reinterpret_cast<T*>(bytes.data()), elements, Convert<T>(value));
+  });
+  return bytes;
+}
+
+// Returns a box of the same start with other extents.
+Box WithExtent(const Box& box, absl::Span<const int64_t> extent) {
+  return {box.start, Shape(extent.begin(), extent.end())};
 }
 
 }  // namespace
@@ -26,30 +36,44 @@ Box BatchBox(const Program& program, ProgramValueId value, int rank) {
   return program.parts[input.part].At(program.mesh, program.mesh.CoordinatesOf(rank));
 }
 
-absl::Status BatchInputs::ReadBox(DataSplit split, int64_t first_row, const Box& box,
-                                  absl::Span<const int64_t> padded) {
-  const IndexRange rows = {box.start[0], box.start[0] + box.extent[0]};
-  const IndexRange columns = {box.start[1], box.start[1] + box.extent[1]};
-  const int64_t elements = padded[0] * padded[1];
-  tokens_.resize(elements);
-  targets_.resize(elements);
-  if (rows.size() * columns.size() == elements) {
-    return dataset_->Read(split, first_row, shape_, rows, columns, absl::MakeSpan(tokens_),
-                          absl::MakeSpan(targets_));
+int64_t BatchInputs::EvaluationBatches() const {
+  const int64_t rows = dataset_->EvaluationRows();
+  return rows / batch_ + (rows % batch_ > 0 ? 1 : 0);
+}
+
+absl::StatusOr<std::vector<char>> BatchInputs::ReadBox(DataSplit split, int64_t first_row,
+                                                       const BatchField& field, const Box& box,
+                                                       absl::Span<const int64_t> padded) {
+  Box found = box;  // the rows that exist
+  if (split == DataSplit::kEvaluate) {
+    const int64_t rows = dataset_->EvaluationRows() - first_row - box.start[0];
+    found.extent[0] = std::clamp<int64_t>(rows, 0, box.extent[0]);
   }
-  read_tokens_.resize(rows.size() * columns.size());
-  read_targets_.resize(rows.size() * columns.size());
-  RETURN_IF_ERROR(dataset_->Read(split, first_row, shape_, rows, columns,
-                                 absl::MakeSpan(read_tokens_), absl::MakeSpan(read_targets_)));
-  CopyPadded(read_tokens_, columns.size(), padded[1], 0, absl::MakeSpan(tokens_));
-  CopyPadded(read_targets_, columns.size(), padded[1], kIgnoredTarget, absl::MakeSpan(targets_));
-  return absl::OkStatus();
+  const std::vector<BatchField>& provided = dataset_->fields();
+  const size_t index = FindField(provided, field.name) - provided.data();
+  const DType dtype = field.type.dtype;
+  Box of_split = found;
+  of_split.start[0] = found.empty() ? 0 : first_row + found.start[0];
+  std::vector<char> bytes = Filled(NumElements(padded), dtype, field.missing);
+  if (found.empty()) return bytes;
+  if (absl::MakeConstSpan(found.extent) == padded) {
+    RETURN_IF_ERROR(dataset_->Read(split, index, of_split, absl::MakeSpan(bytes)));
+    return bytes;
+  }
+  read_.resize(NumElements(found.extent) * SizeOf(dtype));
+  RETURN_IF_ERROR(dataset_->Read(split, index, of_split, absl::MakeSpan(read_)));
+  SharedRuns runs((StateShard(found)), StateShard(WithExtent(box, padded)));
+  while (const std::optional<SharedRun> run = runs.Next()) {
+    std::copy_n(read_.data() + run->first * SizeOf(dtype), run->count * SizeOf(dtype),
+                bytes.data() + run->second * SizeOf(dtype));
+  }
+  return bytes;
 }
 
 absl::Status SetBatch(Engine& engine, const std::string& program,
                       absl::Span<const BatchInput> batch) {
   for (const BatchInput& input : batch) {
-    RETURN_IF_ERROR(engine.SetInput(program, input.name, input.values));
+    RETURN_IF_ERROR(engine.SetInput(program, input.name, input.dtype, input.bytes));
   }
   return absl::OkStatus();
 }
@@ -64,26 +88,20 @@ absl::Status BatchInputs::Read(Engine& engine, const std::string& program_name, 
   }
   const Program& program = engine.executor(program_name).program();
   batch->clear();
-  Box read;
-  Shape read_padded;
   for (const GraphInput& input : graph->inputs()) {
-    const bool is_tokens = input.origin == "tokens";
-    if (!is_tokens && input.origin != "targets") continue;
+    if (input.batch_dim == kNone) continue;
     const std::string& name = graph->value(input.value).path;
     const ProgramValueId value = program.FindInput(name);
-    if (value == kNone) {
-      return absl::NotFoundError(
-          absl::StrCat("program '", program_name, "' has no input '", name, "'"));
+    const BatchField* const field = FindField(fields_, input.origin);
+    if (value == kNone || field == nullptr) {
+      return absl::NotFoundError(absl::StrCat(value == kNone ? "program" : "the model of program",
+                                              " '", program_name, "' has no input '",
+                                              value == kNone ? name : input.origin, "'"));
     }
-    const Shape& padded = program.value(value).type.shape;
     const Box box = BatchBox(program, value, engine.options().rank.rank);
-    // Tokens and targets usually have the same layout; then one Read serves both.
-    if (read.start != box.start || read.extent != box.extent || read_padded != padded) {
-      RETURN_IF_ERROR(ReadBox(split, first_row, box, padded));
-      read = box;
-      read_padded = padded;
-    }
-    batch->push_back({name, is_tokens ? tokens_ : targets_});
+    ASSIGN_OR_RETURN(std::vector<char> bytes,
+                     ReadBox(split, first_row, *field, box, program.value(value).type.shape));
+    batch->push_back({name, field->type.dtype, std::move(bytes)});
   }
   return absl::OkStatus();
 }

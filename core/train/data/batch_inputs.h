@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/layout/mesh_layout.h"
 #include "core/program/program.h"
@@ -19,10 +21,11 @@ namespace tessera {
 // `value`.
 Box BatchBox(const Program& program, ProgramValueId value, int rank);
 
-// A rank's part of a batch, for an input of a Program.
+// A rank's part of a batch, for an input of a Program: elements of `dtype`.
 struct BatchInput {
   std::string name;
-  std::vector<int32_t> values;
+  DType dtype = DType::kI32;
+  std::vector<char> bytes;
 };
 
 // Sets the inputs of an engine's Program.
@@ -32,24 +35,30 @@ absl::Status SetBatch(Engine& engine, const std::string& program,
 // Not thread-safe. The dataset must outlive it; it may be null if nothing is read.
 class BatchInputs {
  public:
-  BatchInputs(const Dataset* dataset, BatchShape shape) : dataset_(dataset), shape_(shape) {}
+  // `fields` are those that the model reads. CheckFields must accept them for the dataset.
+  BatchInputs(const Dataset* dataset, std::vector<BatchField> fields, int64_t batch)
+      : dataset_(dataset), fields_(std::move(fields)), batch_(batch) {}
 
-  // Reads, for the inputs "tokens" and "targets" of an engine's Program, or those that they were
-  // split into for micro-batches, its rank's parts of the global batch that begins at `first_row`.
-  // If a part is shorter than its buffer, the rest of the buffer is filled with token 0 and target
-  // kIgnoredTarget.
+  // Returns the number of global batches in DataSplit::kEvaluate, including a short last one.
+  int64_t EvaluationBatches() const;
+
+  // Reads, for the inputs of an engine's Program that hold a batch, or those that they were split
+  // into for micro-batches, its rank's parts of the global batch that begins at `first_row`. Rows
+  // that do not exist, and what a buffer has more than its part, are filled with
+  // BatchField::missing.
   absl::Status Read(Engine& engine, const std::string& program, DataSplit split, int64_t first_row,
                     std::vector<BatchInput>* batch);
 
  private:
-  // Reads a box of the batch into tokens_ and targets_, which get the padded shape [rows, columns].
-  absl::Status ReadBox(DataSplit split, int64_t first_row, const Box& box,
-                       absl::Span<const int64_t> padded);
+  // Reads a box of the batch, of the padded shape.
+  absl::StatusOr<std::vector<char>> ReadBox(DataSplit split, int64_t first_row,
+                                            const BatchField& field, const Box& box,
+                                            absl::Span<const int64_t> padded);
 
   const Dataset* const dataset_;
-  const BatchShape shape_;
-  std::vector<int32_t> tokens_, targets_;
-  std::vector<int32_t> read_tokens_, read_targets_;  // if the box is shorter than its buffer
+  const std::vector<BatchField> fields_;
+  const int64_t batch_;
+  std::vector<char> read_;  // if the box is shorter than its buffer
 };
 
 }  // namespace tessera

@@ -11,6 +11,7 @@
 #include "core/layout/layout_proto.h"
 #include "core/status/status_macros.h"
 #include "core/train/data/synthetic_dataset.h"
+#include "core/train/data/testing/read_rows.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/compile_ranks.h"
 #include "core/train/ranks/rank_engine.h"
@@ -21,14 +22,17 @@
 namespace tessera {
 namespace {
 
-constexpr BatchShape kShape = {3, 4};
+constexpr int64_t kBatch = 3, kSequence = 4;
+
+// Rows of a dataset that ends in the third batch, of which one row exists.
+constexpr int64_t kRows = 2 * kBatch + 1;
 
 // Compiles the evaluation of a batch with this layout on a mesh.
 absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
                                      const MeshLayout& layout, Ranks& ranks) {
   RunConfig config = BigramConfig();
-  config.set_batch(kShape.batch);
-  config.set_sequence(kShape.sequence);
+  config.set_batch(kBatch);
+  config.set_sequence(kSequence);
   ASSIGN_OR_RETURN(std::vector<Graph> graphs,
                    RecordRun(BigramModel(), config, RunGraphs::kEvaluate));
   Plan plan;
@@ -53,42 +57,42 @@ std::vector<double> InputOf(Engine& engine, absl::string_view name) {
   return std::vector<double>(values.begin(), values.end());
 }
 
-// Checks the inputs of this rank against the full batch in `tokens` and `targets`.
+// Checks the inputs of this rank against the rows of the last batch in `rows`.
 absl::Status CheckInputs(const Dataset& dataset, const Mesh& mesh, const MeshLayout& layout,
-                         absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
-                         Ranks& ranks) {
+                         const TokenRows& rows, Ranks& ranks) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   ASSIGN_OR_RETURN(CompiledRun run, Compiled(*backend, mesh, layout, ranks));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    MakeRankEngine(std::move(run), backend.get(), ranks));
-  BatchInputs inputs(&dataset, kShape);
+  BatchInputs inputs(&dataset, BigramModel().BatchFields(kSequence), kBatch);
+  EXPECT_EQ(inputs.EvaluationBatches(), 3);
   std::vector<BatchInput> batch;
-  RETURN_IF_ERROR(inputs.Read(*engine, kEvaluate, DataSplit::kEvaluate, 2 * kShape.batch, &batch));
+  RETURN_IF_ERROR(inputs.Read(*engine, kEvaluate, DataSplit::kEvaluate, 2 * kBatch, &batch));
   RETURN_IF_ERROR(SetBatch(*engine, kEvaluate, batch));
-  const Shape global = {kShape.batch, kShape.sequence};
+  const Shape global = {kBatch, kSequence};
   const Box box = BoxOf(layout, global, mesh, mesh.CoordinatesOf(ranks.rank()));
   const Shape local = LocalShape(layout, global, mesh);
   const std::vector<double> its_tokens = InputOf(*engine, "tokens");
   const std::vector<double> its_targets = InputOf(*engine, "targets");
   for (int64_t r = 0; r < local[0]; ++r) {
     for (int64_t c = 0; c < local[1]; ++c) {
-      const bool inside = r < box.extent[0] && c < box.extent[1];
-      const int64_t from = (box.start[0] + r) * kShape.sequence + box.start[1] + c;
-      EXPECT_EQ(its_tokens[r * local[1] + c], inside ? tokens[from] : 0);
-      EXPECT_EQ(its_targets[r * local[1] + c], inside ? targets[from] : kIgnoredTarget);
+      const bool exists =
+          r < box.extent[0] && c < box.extent[1] && 2 * kBatch + box.start[0] + r < kRows;
+      const int64_t from = (box.start[0] + r) * kSequence + box.start[1] + c;
+      EXPECT_EQ(its_tokens[r * local[1] + c], exists ? rows.tokens[from] : 0);
+      EXPECT_EQ(its_targets[r * local[1] + c], exists ? rows.targets[from] : kIgnoreIndex);
     }
   }
   return absl::OkStatus();
 }
 
-// A batch of 3 rows and 4 columns: uneven parts, an empty one, and splits along both dimensions.
+// A batch of 3 rows, of which one exists, and 4 columns: uneven parts, empty ones, and splits along
+// both dimensions.
 TEST(BatchInputsTest, EachRankGetsItsPart) {
-  const std::unique_ptr<Dataset> dataset = *SyntheticDataset::Create(BigramModel::kVocabulary, 5);
-  std::vector<int32_t> tokens(12), targets(12);
-  ASSERT_TRUE(dataset
-                  ->Read(DataSplit::kEvaluate, 2 * kShape.batch, kShape, {0, 3}, {0, 4},
-                         absl::MakeSpan(tokens), absl::MakeSpan(targets))
-                  .ok());
+  const std::unique_ptr<Dataset> dataset =
+      *SyntheticDataset::Create(BigramModel().BatchFields(kSequence), kRows, 5);
+  const TokenRows last =
+      ReadTokens(*dataset, DataSplit::kEvaluate, {{2 * kBatch, 0}, {1, kSequence}});
   const AxisLayout rows = AxisLayout::Split(0), columns = AxisLayout::Split(1);
   struct Case {
     std::vector<Mesh::Axis> axes;
@@ -103,7 +107,7 @@ TEST(BatchInputsTest, EachRankGetsItsPart) {
     const std::vector<absl::Status> statuses =
         comm::RunFake({.ranks = mesh.size()}, [&](comm::World& world) -> absl::Status {
           ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
-          const absl::Status status = CheckInputs(*dataset, mesh, layout, tokens, targets, *ranks);
+          const absl::Status status = CheckInputs(*dataset, mesh, layout, last, *ranks);
           if (!status.ok()) ranks->Abort(status);
           return status;
         });

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/train/data/testing/read_rows.h"
 #include "core/train/data/testing/texts.h"
 #include "core/train/data/text_dataset.h"
 #include "gmock/gmock.h"
@@ -18,9 +19,7 @@ using ::testing::HasSubstr;
 
 // Reads a row of 16 tokens.
 absl::Status ReadRow(const Dataset& dataset) {
-  std::vector<int32_t> tokens(16), targets(16);
-  return dataset.Read(DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, absl::MakeSpan(tokens),
-                      absl::MakeSpan(targets));
+  return ReadElements(dataset, DataSplit::kTrain, 0, {{0, 0}, {1, 16}}).status();
 }
 
 absl::Status ReadAndCompare(const Dataset& dataset) {

@@ -36,7 +36,7 @@ TEST(DataPositionTest, RowsOfAnotherLengthBeginTheNextEpoch) {
 }
 
 TEST(DataPositionTest, DataWithoutAnEndGoesOnAfterAsManyRows) {
-  const auto random = SyntheticDataset::Create(10, 1);
+  const auto random = SyntheticDataset::Create({}, 0, 1);
   ASSERT_TRUE(random.ok());
   EXPECT_EQ(PositionFor({123, 9}, 19, **random).rows, 123);
 }

@@ -2,48 +2,61 @@
 
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/tensor/dtype.h"
 
 namespace tessera {
 namespace {
 
-absl::Status CheckRange(const char* what, IndexRange range, int64_t limit) {
-  if (0 <= range.begin && range.begin <= range.end && range.end <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("cannot read ", what, " [", range.begin, ", ",
-                                                 range.end, ") of a batch: it has [0, ", limit,
-                                                 ")"));
+// Returns whether elements [start, start + extent) are among `size`, without an overflow.
+bool Fits(int64_t start, int64_t extent, int64_t size) {
+  return start >= 0 && extent >= 0 && extent <= size && start <= size - extent;
 }
 
 }  // namespace
 
-absl::Status Dataset::CheckRead(int64_t first_row, BatchShape shape, IndexRange rows,
-                                IndexRange columns, absl::Span<int32_t> tokens,
-                                absl::Span<int32_t> targets) {
-  if (shape.batch < 1 || shape.sequence < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read a batch of ", shape.batch,
-                                                   " sequences of ", shape.sequence,
-                                                   " tokens: both must be 1 or more"));
+absl::Status Dataset::CheckRead(DataSplit split, size_t field, const Box& box,
+                                absl::Span<const char> bytes) const {
+  if (field >= fields().size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no field ", field, " to read: rows have ", FieldsText(fields())));
   }
-  const int64_t last = std::numeric_limits<int64_t>::max() - shape.batch;
-  if (first_row < 0 || first_row > last) {
-    return absl::OutOfRangeError(absl::StrCat("there is no batch from row ", first_row,
-                                              " on: it may begin at row 0 to ", last));
-  }
-  absl::Status status = CheckRange("rows", rows, shape.batch);
-  if (status.ok()) status = CheckRange("columns", columns, shape.sequence);
-  if (!status.ok()) return status;
-  // Divides instead of multiplying: the product may not fit.
-  const auto fits = [&](absl::Span<int32_t> span) {
-    const int64_t size = static_cast<int64_t>(span.size());
-    if (rows.size() == 0 || columns.size() == 0) return size == 0;
-    return size % columns.size() == 0 && size / columns.size() == rows.size();
+  const TensorType& row = fields()[field].type;
+  const auto invalid = [&](absl::string_view fault) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read ", fields()[field].name, " [", absl::StrJoin(row.shape, ", "),
+                     "] of [", absl::StrJoin(box.extent, ", "), "] elements from [",
+                     absl::StrJoin(box.start, ", "), "] on", fault));
   };
-  if (!fits(tokens) || !fits(targets)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot read ", rows.size(), " rows of ", columns.size(), " tokens into spans of ",
-        tokens.size(), " tokens and ", targets.size(), " targets: sizes must agree"));
+  const size_t dimensions = row.shape.size() + 1;
+  if (box.start.size() != dimensions || box.extent.size() != dimensions) {
+    return invalid(absl::StrCat(": a box of ", dimensions, " dimensions would be right"));
   }
-  return absl::OkStatus();
+  for (size_t i = 1; i < dimensions; ++i) {
+    if (!Fits(box.start[i], box.extent[i], row.shape[i - 1])) return invalid(": it has fewer");
+  }
+  const int64_t rows =
+      split == DataSplit::kEvaluate ? EvaluationRows() : std::numeric_limits<int64_t>::max();
+  if (!Fits(box.start[0], box.extent[0], rows)) {
+    return absl::OutOfRangeError(absl::StrCat("there are no ", box.extent[0], " rows from row ",
+                                              box.start[0], " on: there are ", rows));
+  }
+  // Divides instead of multiplying: the product may not fit.
+  const auto agrees = [&] {
+    if (absl::c_linear_search(box.extent, 0)) return bytes.empty();
+    auto left = static_cast<int64_t>(bytes.size());
+    if (left % SizeOf(row.dtype) != 0) return false;
+    left /= SizeOf(row.dtype);
+    for (const int64_t extent : box.extent) {
+      if (left % extent != 0) return false;
+      left /= extent;
+    }
+    return left == 1;
+  };
+  if (agrees()) return absl::OkStatus();
+  return invalid(absl::StrCat(" into ", bytes.size(), " bytes: sizes must agree"));
 }
 
 }  // namespace tessera

@@ -1,11 +1,12 @@
-// Uniformly random tokens, for benchmarks, which need batches of any shape and no file. A model
-// cannot learn from them: the loss stays at log(vocabulary).
+// Uniformly random rows of any fields, for benchmarks, which need batches of any shape and no file.
+// A model cannot learn from them: the loss of a language model stays at log(vocabulary).
 #ifndef TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
 #define TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,33 +18,31 @@ namespace tessera {
 // Thread safety: immutable.
 class SyntheticDataset : public Dataset {
  public:
-  // Returns InvalidArgument for a vocabulary below 1 or above 2^31 - 1.
-  static absl::StatusOr<std::unique_ptr<SyntheticDataset>> Create(int64_t vocabulary,
+  // Rows have the fields that a model reads. Returns InvalidArgument for a field of integers (but
+  // u8) without a limit, or with one below 1 or above the largest integer of its dtype.
+  static absl::StatusOr<std::unique_ptr<SyntheticDataset>> Create(std::vector<BatchField> fields,
+                                                                  int64_t evaluation_rows,
                                                                   uint64_t seed);
 
-  int64_t vocabulary() const override { return vocabulary_; }
+  const std::vector<BatchField>& fields() const override { return fields_; }
 
-  // "random tokens below 256": the seed, which draws them too, is the run's.
+  // "random tokens below 256, targets below 256": the seed, which draws them too, is the run's.
   std::string Fingerprint() const override;
 
-  // Accepts any shape. Row k * batch + r has sequence + 1 tokens, for r below the batch: the words
-  // from r * (sequence + 1) on of step k in the split's random stream, scaled from 2^32 to the
-  // vocabulary by multiplication.
-  absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
-                    IndexRange columns, absl::Span<int32_t> tokens,
-                    absl::Span<int32_t> targets) const override;
+  // Element e of row r is made of word e of step r in the random stream of the field and split:
+  // scaled from 2^32 to the limit by multiplication, or for floating dtypes to [0, 1).
+  absl::Status Read(DataSplit split, size_t field, const Box& box,
+                    absl::Span<char> bytes) const override;
 
   int64_t RowsPerEpoch(int64_t sequence) const override { return 0; }
-
-  // Always 8 complete batches.
-  int64_t EvaluationBatches(BatchShape shape) const override;
+  int64_t EvaluationRows() const override { return evaluation_rows_; }
 
  private:
-  SyntheticDataset(int64_t vocabulary, uint64_t seed);
+  SyntheticDataset(std::vector<BatchField> fields, int64_t evaluation_rows, uint64_t seed);
 
-  const int64_t vocabulary_;
-  const RandomStream training_;
-  const RandomStream evaluation_;
+  std::vector<BatchField> fields_;  // with the limits of u8
+  const int64_t evaluation_rows_;
+  std::vector<RandomStream> training_, evaluation_;  // by field
 };
 
 }  // namespace tessera

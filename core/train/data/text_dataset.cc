@@ -8,6 +8,7 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/train/checkpoint/checksum.h"
@@ -72,6 +73,7 @@ TextDataset::TextDataset(std::unique_ptr<MappedFile> file, std::string checksum,
                          int64_t sequence, uint64_t seed)
     : file_(std::move(file)),
       sequence_(sequence),
+      fields_(FieldsOf(sequence)),
       order_(MakeStream(seed, "data.order")),
       offset_(MakeStream(seed, "data.offset")),
       training_bytes_(TrainingBytes(file_->opened().bytes, sequence + 1)),
@@ -150,47 +152,28 @@ int64_t TextDataset::TrainingWindow(int64_t row) const {
   return offset + window * Shuffle(order_, epoch, training_windows_)(row % training_windows_);
 }
 
-int64_t TextDataset::EvaluationWindow(int64_t row) const {
-  return row < evaluation_windows() ? training_bytes_ + row * (sequence_ + 1) : -1;
-}
-
 int64_t TextDataset::RowsPerEpoch(int64_t sequence) const {
   return WindowsPerEpoch(TrainingBytes(file_->opened().bytes, sequence + 1), sequence + 1);
 }
 
-int64_t TextDataset::EvaluationBatches(BatchShape shape) const {
-  if (shape.batch < 1) return 0;
-  return (evaluation_windows() - 1) / shape.batch + 1;
+std::vector<BatchField> TextDataset::FieldsOf(int64_t sequence) {
+  const TensorType type = {DType::kI32, {sequence}};
+  return {{"tokens", type, kByteTokens}, {"targets", type, kByteTokens, kIgnoreIndex}};
 }
 
-absl::Status TextDataset::Read(DataSplit split, int64_t first_row, BatchShape shape,
-                               IndexRange rows, IndexRange columns, absl::Span<int32_t> tokens,
-                               absl::Span<int32_t> targets) const {
-  RETURN_IF_ERROR(CheckRead(first_row, shape, rows, columns, tokens, targets));
-  if (shape.sequence != sequence_) {
-    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": cannot read sequences of ",
-                                                   shape.sequence,
-                                                   " tokens: the file was opened for ", sequence_));
-  }
-  if (split == DataSplit::kEvaluate && first_row >= evaluation_windows()) {
-    return absl::OutOfRangeError(absl::StrCat(file_->path(), ": there is no row ", first_row,
-                                              " to evaluate: there are ", evaluation_windows()));
-  }
-  std::vector<char> bytes(columns.size() + 1);
-  int32_t* token = tokens.data();
-  int32_t* target = targets.data();
-  for (int64_t i = rows.begin; i < rows.end; ++i) {
-    const int64_t row = first_row + i;
+absl::Status TextDataset::Read(DataSplit split, size_t field, const Box& box,
+                               absl::Span<char> bytes) const {
+  RETURN_IF_ERROR(CheckRead(split, field, box, bytes));
+  // A target lies one byte behind its token.
+  const int64_t column = box.start[1] + static_cast<int64_t>(field), columns = box.extent[1];
+  std::vector<char> window(columns);
+  auto* element = reinterpret_cast<int32_t*>(bytes.data());
+  for (int64_t i = 0; i < box.extent[0]; ++i) {
+    const int64_t row = box.start[0] + i;
     const int64_t start = split == DataSplit::kTrain ? TrainingWindow(row) : EvaluationWindow(row);
-    if (start < 0) {
-      token = std::fill_n(token, columns.size(), 0);
-      target = std::fill_n(target, columns.size(), kIgnoredTarget);
-      continue;
-    }
-    RETURN_IF_ERROR(file_->ReadAt(start + columns.begin, absl::MakeSpan(bytes)));
-    const auto* byte = reinterpret_cast<const unsigned char*>(bytes.data());
-    token = std::copy(byte, byte + columns.size(), token);
-    target = std::copy(byte + 1, byte + 1 + columns.size(), target);
+    RETURN_IF_ERROR(file_->ReadAt(start + column, absl::MakeSpan(window)));
+    const auto* byte = reinterpret_cast<const unsigned char*>(window.data());
+    element = std::copy(byte, byte + columns, element);
   }
   return absl::OkStatus();
 }

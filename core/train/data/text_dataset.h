@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -30,6 +31,9 @@
 #include "core/train/data/mapped_file.h"
 
 namespace tessera {
+
+// The number of kinds of bytes, each of which is a token.
+inline constexpr int64_t kByteTokens = 256;
 
 // Thread safety: const methods may be called from several threads concurrently.
 class TextDataset : public Dataset {
@@ -47,16 +51,16 @@ class TextDataset : public Dataset {
                                                              std::string checksum, int64_t sequence,
                                                              uint64_t seed);
 
-  int64_t vocabulary() const override { return 256; }
+  // "tokens", and "targets", each of which is the token that follows.
+  const std::vector<BatchField>& fields() const override { return fields_; }
+  static std::vector<BatchField> FieldsOf(int64_t sequence);
 
   // "text of 4351234 bytes, XXH3-128 1f3c...", for the contents of the file when it was opened.
   std::string Fingerprint() const override;
 
-  // shape.sequence must be the sequence that the file was opened with. Returns FailedPrecondition
-  // if the file ends before the rows.
-  absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
-                    IndexRange columns, absl::Span<int32_t> tokens,
-                    absl::Span<int32_t> targets) const override;
+  // Returns FailedPrecondition if the file ends before the rows.
+  absl::Status Read(DataSplit split, size_t field, const Box& box,
+                    absl::Span<char> bytes) const override;
 
   // Returns whether the file's time of change or its size has changed.
   bool MustCompare() const override;
@@ -68,7 +72,7 @@ class TextDataset : public Dataset {
 
   int64_t RowsPerEpoch(int64_t sequence) const override;
 
-  int64_t EvaluationBatches(BatchShape shape) const override;
+  int64_t EvaluationRows() const override { return evaluation_windows(); }
 
   int64_t training_bytes() const { return training_bytes_; }
   int64_t evaluation_bytes() const;
@@ -80,13 +84,13 @@ class TextDataset : public Dataset {
   TextDataset(std::unique_ptr<MappedFile> file, std::string checksum, std::string sample,
               int64_t sequence, uint64_t seed);
 
-  // Return the offset in the file of a row's window, or -1 after the last window of evaluation.
-  // Rows are numbered over all batches.
+  // Return the offset in the file of a row's window.
   int64_t TrainingWindow(int64_t row) const;
-  int64_t EvaluationWindow(int64_t row) const;
+  int64_t EvaluationWindow(int64_t row) const { return training_bytes_ + row * (sequence_ + 1); }
 
   const std::unique_ptr<MappedFile> file_;
   const int64_t sequence_;
+  const std::vector<BatchField> fields_;
   const RandomStream order_;   // of an epoch's windows
   const RandomStream offset_;  // of an epoch's first window
   const int64_t training_bytes_;

@@ -7,8 +7,10 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/train/data/testing/read_rows.h"
 #include "core/train/data/testing/texts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,7 +18,6 @@
 namespace tessera {
 namespace {
 
-using ::testing::Each;
 using ::testing::HasSubstr;
 
 std::unique_ptr<TextDataset> OpenText(const std::string& text, int64_t sequence,
@@ -27,29 +28,13 @@ std::unique_ptr<TextDataset> OpenText(const std::string& text, int64_t sequence,
   return *std::move(dataset);
 }
 
-struct Batch {
-  std::vector<int32_t> tokens;
-  std::vector<int32_t> targets;
-};
-
-Batch ReadPart(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape,
-               IndexRange rows, IndexRange columns) {
-  Batch batch;
-  batch.tokens.resize(rows.size() * columns.size(), -7);
-  batch.targets.resize(rows.size() * columns.size(), -7);
-  const absl::Status status =
-      dataset.Read(split, index * shape.batch, shape, rows, columns, absl::MakeSpan(batch.tokens),
-                   absl::MakeSpan(batch.targets));
-  EXPECT_TRUE(status.ok()) << status;
-  return batch;
-}
-
-Batch ReadBatch(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape) {
-  return ReadPart(dataset, split, index, shape, {0, shape.batch}, {0, shape.sequence});
+// Reads the rows of batch `index`, each with all of its elements.
+TokenRows ReadBatch(const TextDataset& dataset, DataSplit split, int64_t index, int64_t batch) {
+  return ReadTokens(dataset, split, {{index * batch, 0}, {batch, dataset.fields()[0].elements()}});
 }
 
 // The offset in the text of one row's window.
-size_t FindWindow(const std::string& text, const Batch& batch, int64_t row, int64_t sequence) {
+size_t FindWindow(const std::string& text, const TokenRows& batch, int64_t row, int64_t sequence) {
   std::string window;
   for (int64_t i = 0; i < sequence; ++i) {
     window += static_cast<char>(batch.tokens[row * sequence + i]);
@@ -68,7 +53,8 @@ TEST(TextDatasetTest, HoldsOutTheLastTenth) {
   EXPECT_EQ(dataset->training_bytes(), 909);
   EXPECT_EQ(dataset->evaluation_bytes(), 100);
   EXPECT_EQ(dataset->evaluation_windows(), 12);
-  EXPECT_EQ(dataset->vocabulary(), 256);
+  EXPECT_EQ(FieldsText(dataset->fields()), "tokens i32[7] and targets i32[7]");
+  EXPECT_EQ(dataset->fields()[0].limit, 256);
 }
 
 TEST(TextDatasetTest, HoldsOutAWindowOfAShortText) {
@@ -76,7 +62,7 @@ TEST(TextDatasetTest, HoldsOutAWindowOfAShortText) {
   EXPECT_EQ(dataset->training_bytes(), 8);
   EXPECT_EQ(dataset->training_windows(), 1);
   EXPECT_EQ(dataset->evaluation_windows(), 1);
-  const Batch batch = ReadBatch(*dataset, DataSplit::kTrain, 3, {2, 7});
+  const TokenRows batch = ReadBatch(*dataset, DataSplit::kTrain, 3, 2);
   EXPECT_EQ(FindWindow(MixedText(16), batch, 0, 7), 0u);
   EXPECT_EQ(FindWindow(MixedText(16), batch, 1, 7), 0u);
 }
@@ -93,8 +79,7 @@ TEST(TextDatasetTest, ReadsEveryWindowOnceInAnEpoch) {
     std::vector<size_t> starts;
     for (int64_t i = 0; i < windows; ++i) {
       // One row per batch: the row's number is the batch's.
-      const Batch batch =
-          ReadBatch(*dataset, DataSplit::kTrain, epoch * windows + i, {1, sequence});
+      const TokenRows batch = ReadBatch(*dataset, DataSplit::kTrain, epoch * windows + i, 1);
       starts.push_back(FindWindow(text, batch, 0, sequence));
     }
     std::vector<size_t> sorted = starts;
@@ -115,14 +100,11 @@ TEST(TextDatasetTest, ABatchMayBeginAtAnyRow) {
   const std::string text = MixedText(300);
   auto dataset = OpenText(text, 9);
   for (int64_t first : {1, 2, 3, 7, 30}) {
-    std::vector<int32_t> tokens(4 * 9), targets(4 * 9);
-    ASSERT_TRUE(dataset
-                    ->Read(DataSplit::kTrain, first, {4, 9}, {0, 4}, {0, 9}, absl::MakeSpan(tokens),
-                           absl::MakeSpan(targets))
-                    .ok());
+    const TokenRows batch = ReadTokens(*dataset, DataSplit::kTrain, {{first, 0}, {4, 9}});
     for (int64_t row = 0; row < 4; ++row) {
-      const Batch alone = ReadBatch(*dataset, DataSplit::kTrain, first + row, {1, 9});
-      EXPECT_TRUE(std::equal(alone.tokens.begin(), alone.tokens.end(), tokens.begin() + row * 9));
+      const TokenRows alone = ReadBatch(*dataset, DataSplit::kTrain, first + row, 1);
+      EXPECT_TRUE(
+          std::equal(alone.tokens.begin(), alone.tokens.end(), batch.tokens.begin() + row * 9));
     }
   }
 }
@@ -133,28 +115,29 @@ TEST(TextDatasetTest, BatchesCrossEpochs) {
   const int64_t windows = dataset->training_windows();
   ASSERT_NE(windows % 4, 0);
   for (int64_t index = 0; index < 3 * windows; ++index) {
-    const Batch batch = ReadBatch(*dataset, DataSplit::kTrain, index, {4, 9});
+    const TokenRows batch = ReadBatch(*dataset, DataSplit::kTrain, index, 4);
     for (int64_t row = 0; row < 4; ++row) {
-      const Batch alone = ReadBatch(*dataset, DataSplit::kTrain, index * 4 + row, {1, 9});
+      const TokenRows alone = ReadBatch(*dataset, DataSplit::kTrain, index * 4 + row, 1);
       EXPECT_EQ(FindWindow(text, batch, row, 9), FindWindow(text, alone, 0, 9));
     }
   }
 }
 
-TEST(TextDatasetTest, RangesAgreeWithTheGlobalBatch) {
+TEST(TextDatasetTest, PartsAreThoseOfTheRows) {
   auto dataset = OpenText(MixedText(3000), 12);
-  const BatchShape shape{6, 12};
   for (DataSplit split : {DataSplit::kTrain, DataSplit::kEvaluate}) {
-    for (int64_t index : {0, 1, 3}) {
-      const Batch all = ReadBatch(*dataset, split, index, shape);
-      for (IndexRange rows : {IndexRange{0, 6}, {0, 3}, {3, 6}, {2, 3}, {4, 4}}) {
-        for (IndexRange columns : {IndexRange{0, 12}, {0, 4}, {4, 12}, {11, 12}, {5, 5}}) {
-          const Batch part = ReadPart(*dataset, split, index, shape, rows, columns);
+    for (int64_t first : {0, 6, 17}) {
+      const TokenRows all = ReadTokens(*dataset, split, {{first, 0}, {6, 12}});
+      for (const auto& [row, rows] : {std::pair<int64_t, int64_t>{0, 6}, {0, 3}, {3, 3}, {4, 0}}) {
+        for (const auto& [column, columns] :
+             {std::pair<int64_t, int64_t>{0, 12}, {0, 4}, {4, 8}, {11, 1}, {5, 0}}) {
+          const TokenRows part =
+              ReadTokens(*dataset, split, {{first + row, column}, {rows, columns}});
           size_t at = 0;
-          for (int64_t row = rows.begin; row < rows.end; ++row) {
-            for (int64_t column = columns.begin; column < columns.end; ++column, ++at) {
-              ASSERT_EQ(part.tokens[at], all.tokens[row * 12 + column]);
-              ASSERT_EQ(part.targets[at], all.targets[row * 12 + column]);
+          for (int64_t r = row; r < row + rows; ++r) {
+            for (int64_t c = column; c < column + columns; ++c, ++at) {
+              ASSERT_EQ(part.tokens[at], all.tokens[r * 12 + c]);
+              ASSERT_EQ(part.targets[at], all.targets[r * 12 + c]);
             }
           }
         }
@@ -166,7 +149,7 @@ TEST(TextDatasetTest, RangesAgreeWithTheGlobalBatch) {
 TEST(TextDatasetTest, OrderDependsOnTheSeedOnly) {
   const std::string text = MixedText(3000);
   const auto first = [&](uint64_t seed) {
-    return ReadBatch(*OpenText(text, 12, seed), DataSplit::kTrain, 5, {8, 12}).tokens;
+    return ReadBatch(*OpenText(text, 12, seed), DataSplit::kTrain, 5, 8).tokens;
   };
   EXPECT_EQ(first(1), first(1));
   EXPECT_NE(first(1), first(2));
@@ -175,63 +158,53 @@ TEST(TextDatasetTest, OrderDependsOnTheSeedOnly) {
 TEST(TextDatasetTest, EvaluatesTheHeldOutSplitInOrder) {
   const std::string text = MixedText(2000);
   auto dataset = OpenText(text, 8);
-  EXPECT_EQ(dataset->evaluation_windows(), 22);
-  EXPECT_EQ(dataset->EvaluationBatches({4, 8}), 6);
-  EXPECT_EQ(dataset->EvaluationBatches({11, 8}), 2);
-  EXPECT_EQ(dataset->EvaluationBatches({100, 8}), 1);
-  for (int64_t index = 0; index < 6; ++index) {
-    const Batch batch = ReadBatch(*dataset, DataSplit::kEvaluate, index, {4, 8});
-    for (int64_t row = 0; row < 4; ++row) {
-      if (index * 4 + row < 22) {
-        EXPECT_EQ(FindWindow(text, batch, row, 8), 1800u + (index * 4 + row) * 9);
-      } else {
-        EXPECT_THAT(absl::MakeSpan(batch.tokens).subspan(row * 8, 8), Each(0));
-        EXPECT_THAT(absl::MakeSpan(batch.targets).subspan(row * 8, 8), Each(kIgnoredTarget));
-      }
-    }
-  }
+  EXPECT_EQ(dataset->EvaluationRows(), 22);
+  const TokenRows all = ReadTokens(*dataset, DataSplit::kEvaluate, {{0, 0}, {22, 8}});
+  for (int64_t row = 0; row < 22; ++row) EXPECT_EQ(FindWindow(text, all, row, 8), 1800u + row * 9);
 }
 
 TEST(TextDatasetTest, BytesAbove127StayPositive) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += "\xc3\xa4\xe2\x82\xac";  // "ä€"
-  const Batch batch = ReadBatch(*OpenText(text, 10), DataSplit::kTrain, 0, {4, 10});
+  const TokenRows batch = ReadBatch(*OpenText(text, 10), DataSplit::kTrain, 0, 4);
   for (int32_t token : batch.tokens) EXPECT_TRUE(token >= 0x82 && token <= 0xe2) << token;
-}
-
-absl::Status ReadStatus(const Dataset& dataset, DataSplit split, int64_t first_row,
-                        BatchShape shape, IndexRange rows, IndexRange columns, size_t tokens,
-                        size_t targets) {
-  std::vector<int32_t> token(tokens), target(targets);
-  const absl::Status read = dataset.Read(split, first_row, shape, rows, columns,
-                                         absl::MakeSpan(token), absl::MakeSpan(target));
-  return read.ok() ? dataset.Compare() : read;
 }
 
 TEST(TextDatasetTest, RefusesWrongReads) {
   auto dataset = OpenText(MixedText(1000), 9);
-  const auto status = [&](int64_t first_row, BatchShape shape, IndexRange rows, IndexRange columns,
-                          size_t tokens, size_t targets, DataSplit split = DataSplit::kTrain) {
-    return ReadStatus(*dataset, split, first_row, shape, rows, columns, tokens, targets);
+  const auto code = [&](size_t field, const Box& box, size_t bytes,
+                        DataSplit split = DataSplit::kTrain) {
+    std::vector<char> read(bytes);
+    return dataset->Read(split, field, box, absl::MakeSpan(read)).code();
   };
-  EXPECT_TRUE(status(0, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
-  for (const absl::Status& wrong :
-       {status(0, {2, 9}, {0, 2}, {0, 9}, 17, 18), status(0, {2, 9}, {0, 2}, {0, 9}, 18, 0),
-        status(0, {2, 9}, {0, 3}, {0, 9}, 27, 27), status(0, {2, 9}, {-1, 1}, {0, 9}, 18, 18),
-        status(0, {2, 9}, {0, 2}, {0, 10}, 20, 20), status(0, {2, 9}, {0, 2}, {5, 4}, 0, 0),
-        status(0, {0, 9}, {0, 0}, {0, 9}, 0, 0), status(0, {2, -1}, {0, 2}, {0, 0}, 0, 0)}) {
-    EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument) << wrong;
+  EXPECT_EQ(code(0, {{0, 0}, {2, 9}}, 72), absl::StatusCode::kOk);
+  EXPECT_EQ(code(1, {{0, 8}, {2, 1}}, 8), absl::StatusCode::kOk);
+  EXPECT_EQ(code(1, {{0, 9}, {2, 0}}, 0), absl::StatusCode::kOk);
+  struct Wrong {
+    size_t field;
+    Box box;
+    size_t bytes;
+  };
+  for (const Wrong& wrong : {Wrong{2, {{0, 0}, {2, 9}}, 72},
+                             {0, {{0, 0}, {2, 9}}, 71},
+                             {0, {{0, 0}, {2, 9}}, 76},
+                             {0, {{0, 0}, {2, 9}}, 0},
+                             {0, {{0, 0}, {2, 10}}, 80},
+                             {0, {{0, 5}, {2, 5}}, 40},
+                             {0, {{0, -1}, {2, 9}}, 72},
+                             {0, {{0, 0}, {2, -9}}, 0},
+                             {0, {{0, 0}, {0, 9}}, 4},
+                             {0, {{0}, {2}}, 8},
+                             {0, {{0, 0, 0}, {2, 9, 1}}, 72}}) {
+    EXPECT_EQ(code(wrong.field, wrong.box, wrong.bytes), absl::StatusCode::kInvalidArgument)
+        << wrong.field << " " << ShapeToString(wrong.box.start) << ShapeToString(wrong.box.extent);
   }
-  EXPECT_THAT(std::string(status(0, {2, 8}, {0, 2}, {0, 8}, 16, 16).message()),
-              HasSubstr("cannot read sequences of 8 tokens: the file was opened for 9"));
-  for (const absl::Status& wrong :
-       {status(-1, {2, 9}, {0, 2}, {0, 9}, 18, 18),
-        status(INT64_MAX - 1, {2, 9}, {0, 2}, {0, 9}, 18, 18),
-        status(10, {2, 9}, {0, 2}, {0, 9}, 18, 18, DataSplit::kEvaluate)}) {
-    EXPECT_EQ(wrong.code(), absl::StatusCode::kOutOfRange) << wrong;
-  }
-  // The last batch whose row numbers fit into 64 bits.
-  EXPECT_TRUE(status(INT64_MAX - 2, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
+  EXPECT_EQ(code(0, {{-1, 0}, {2, 9}}, 72), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(code(0, {{INT64_MAX - 1, 0}, {2, 9}}, 72), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(code(0, {{9, 0}, {2, 9}}, 72, DataSplit::kEvaluate), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(code(0, {{8, 0}, {2, 9}}, 72, DataSplit::kEvaluate), absl::StatusCode::kOk);
+  // The last rows whose numbers fit into 64 bits.
+  EXPECT_EQ(code(0, {{INT64_MAX - 2, 0}, {2, 9}}, 72), absl::StatusCode::kOk);
 }
 
 TEST(TextDatasetTest, TheFingerprintIsThatOfTheBytes) {

@@ -41,7 +41,8 @@ void ExpectOnTwoRanks(const std::string& stage, const Body& body) {
                            RecordRun(model, config, RunGraphs::kAll));
           ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(graphs, plan, *backend, *ranks));
           ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
-                           SyntheticDataset::Create(BigramModel::kVocabulary, config.seed()));
+                           SyntheticDataset::Create(BigramModel().BatchFields(config.sequence()),
+                                                    8 * config.batch(), config.seed()));
           ASSIGN_OR_RETURN(const std::unique_ptr<StepTimer> timer,
                            StepTimer::Create({config, &model, dataset.get()}, std::move(compiled),
                                              backend.get(), ranks.get()));

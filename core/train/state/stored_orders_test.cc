@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/language_model.h"
 #include "core/train/checkpoint/testing/test_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,11 +18,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // A model of version 3 whose parameter had another order of dimensions in version 1.
-class ChangedModel : public Model {
+class ChangedModel : public LanguageModel {
  public:
   int64_t vocabulary() const override { return 2; }
   int64_t max_sequence() const override { return 1; }
-  MeanLoss RecordLoss(Graph&, int64_t, int64_t, bool) const override { return {}; }
+  RecordedLoss RecordLoss(Graph&, int64_t, int64_t, bool) const override { return {}; }
   Tensor RecordLogits(Graph&, int64_t, int64_t) const override { return {}; }
   Tensor RecordNextToken(Graph&, int64_t) const override { return {}; }
   int64_t state_version() const override { return 3; }

@@ -3,15 +3,17 @@
 #define TESSERA_CORE_TRAIN_TESTING_BIGRAM_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "core/model/model.h"
+#include "core/model/language_model.h"
 #include "core/ops/ops.h"
 #include "core/train/config/run_config.pb.h"
 
 namespace tessera {
 
 // Predicts each token from the previous token alone, by a table of embeddings and a linear layer.
-class BigramModel : public Model {
+class BigramModel : public LanguageModel {
  public:
   static constexpr int64_t kVocabulary = 11;
 
@@ -21,14 +23,21 @@ class BigramModel : public Model {
   int64_t vocabulary() const override { return kVocabulary; }
   int64_t max_sequence() const override { return 4; }
 
-  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                          bool training) const override {
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);
     const Tensor targets = graph.Input("targets", type, 0);
     Tensor x = Embed(graph, tokens);
     if (training) x = Dropout(x, 0.1);
-    return LinearCrossEntropy(x, Head(graph), targets);
+    const Tensor head = Head(graph);
+    RecordedLoss recorded = LinearCrossEntropy(x, head, targets);
+    if (training) return recorded;
+    const Tensor logits = Linear(x, head);
+    recorded.metrics.push_back({"accuracy", TopKCorrect(logits, targets, 1)});
+    return recorded;
   }
+  std::vector<std::string> Metrics() const override { return {"accuracy"}; }
   Tensor RecordLogits(Graph& graph, int64_t batch, int64_t sequence) const override {
     const Tensor tokens = graph.Input("tokens", {DType::kI32, {batch, sequence}}, 0);
     return Linear(Embed(graph, tokens), Head(graph));

@@ -76,17 +76,19 @@ bool RequestsSample(const CommandLine& line) {
 
 // Returns the length of the run's sample.
 absl::StatusOr<int64_t> SampleTokens(const CommandLine& line, const RunConfig& config,
-                                     std::vector<std::string>* notes) {
+                                     const Model& model, std::vector<std::string>* notes) {
   const int64_t tokens = config.sample().tokens();
   const bool samples = line.mode == Mode::kSample;
-  if (config.data().file() != kSyntheticData) {
+  const bool generates = model.AsLanguageModel() != nullptr;
+  if (generates && config.data().file() != kSyntheticData) {
     return samples && tokens == 0 ? kDefaultSampleTokens : tokens;
   }
+  const std::string which = generates ? "a model of synthetic data" : "this model";
   if (samples) {
-    return absl::InvalidArgumentError("a model of synthetic data generates no text to sample");
+    return absl::InvalidArgumentError(absl::StrCat(which, " generates no text to sample"));
   }
   if (line.mode == Mode::kTrain && tokens > 0 && RequestsSample(line)) {
-    notes->push_back("no sample: a model of synthetic data generates no text");
+    notes->push_back(absl::StrCat("no sample: ", which, " generates no text"));
   }
   return 0;
 }
@@ -118,11 +120,11 @@ absl::StatusOr<LocalSetup> MakeLocalSetup(const CommandLine& line,
   LocalSetup local;
   ASSIGN_OR_RETURN(local.effective, MakeEffectiveConfig(line, definition, checkpoint, plan, notes));
   RunConfig& config = local.effective.config;
-  ASSIGN_OR_RETURN(const int64_t tokens, SampleTokens(line, config, notes));
+  ASSIGN_OR_RETURN(const int64_t tokens, SampleTokens(line, config, *local.effective.model, notes));
   config.mutable_sample()->set_tokens(tokens);
   ASSIGN_OR_RETURN(local.backend, MakeBackend(config.device(), ThreadsOf(config, ranks)));
   if (line.mode == Mode::kSample) return local;
-  ASSIGN_OR_RETURN(local.text, MapText(config, local.effective.model->vocabulary()));
+  ASSIGN_OR_RETURN(local.text, MapText(config, *local.effective.model));
   return local;
 }
 
@@ -210,7 +212,7 @@ absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefiniti
   if (line.mode == Mode::kSample || (line.plan_only && checkpoint == nullptr)) return data;
   const RunConfig& config = local.effective.config;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset =
-      OpenDataset(config, local.effective.model->vocabulary(), std::move(local.text), ranks);
+      OpenDataset(config, *local.effective.model, std::move(local.text), ranks);
   RETURN_IF_ERROR(ranks.Agree(dataset.status()));
   data.dataset = *std::move(dataset);
   if (checkpoint != nullptr) {

@@ -1,11 +1,15 @@
 #include "tools/train/setup/data_source.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/posix/program_files.h"
 #include "core/status/status_macros.h"
 #include "core/train/data/check_once.h"
+#include "core/train/data/picture_dataset.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/data/text_check.h"
 #include "core/train/data/text_dataset.h"
@@ -23,31 +27,58 @@ absl::StatusOr<std::string> FindCorpus() {
       "; name a text with --data=FILE"));
 }
 
+bool IsFolder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+// Returns the dataset of data that are no text.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRows(const RunConfig& config,
+                                                  std::vector<BatchField> read) {
+  constexpr int64_t kEvaluationBatches = 8;
+  if (config.data().file() == kSyntheticData) {
+    return SyntheticDataset::Create(std::move(read), kEvaluationBatches * config.batch(),
+                                    config.seed());
+  }
+  constexpr int kMostClasses = 256;
+  const BatchField* const labels = FindField(read, kLabels);
+  const bool limited = labels != nullptr && labels->limit > 0 && labels->limit < kMostClasses;
+  ASSIGN_OR_RETURN(std::unique_ptr<PictureDataset> pictures,
+                   PictureDataset::Open(config.data().file(),
+                                        limited ? static_cast<int>(labels->limit) : kMostClasses,
+                                        config.seed()));
+  RETURN_IF_ERROR(CheckFields(read, pictures->fields()));
+  return pictures;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, int64_t vocabulary) {
+absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, const Model& model) {
   std::string file = config.data().file();
   if (file == kSyntheticData) return nullptr;
+  const std::vector<BatchField> read = model.BatchFields(config.sequence());
+  if (IsFolder(file)) {
+    if (FindField(read, kPictures) != nullptr) return nullptr;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": a folder holds pictures, and the model reads ", FieldsText(read),
+                     ": name a file"));
+  }
   if (file.empty()) {
     ASSIGN_OR_RETURN(file, FindCorpus());
   }
   ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> text, TextDataset::Map(file, config.sequence()));
   RETURN_IF_ERROR(CheckBeginningOfText(text->path(), text->contents()));
-  if (vocabulary < kByteTokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.vocabulary is ", vocabulary, ": a text has ", kByteTokens,
-                     " kinds of bytes, so it must be ", kByteTokens, " or more"));
-  }
+  RETURN_IF_ERROR(CheckFields(read, TextDataset::FieldsOf(config.sequence())));
   return text;
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, const Model& model,
                                                      std::unique_ptr<MappedFile> text,
                                                      Ranks& ranks) {
   const auto check = [](const MappedFile& file) { return CheckText(file.path(), file.contents()); };
   // Also without a text: other ranks, by mistake, may have one.
   ASSIGN_OR_RETURN(std::string checksum, CheckOncePerHost(text.get(), check, ranks));
-  if (text == nullptr) return SyntheticDataset::Create(vocabulary, config.seed());
+  if (text == nullptr) return OpenRows(config, model.BatchFields(config.sequence()));
   return TextDataset::Create(std::move(text), std::move(checksum), config.sequence(),
                              config.seed());
 }

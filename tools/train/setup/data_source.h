@@ -2,12 +2,12 @@
 #ifndef TESSERA_TOOLS_TRAIN_SETUP_DATA_SOURCE_H_
 #define TESSERA_TOOLS_TRAIN_SETUP_DATA_SOURCE_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/model/model.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/dataset.h"
 #include "core/train/data/mapped_file.h"
@@ -18,17 +18,15 @@ namespace tessera {
 // The value of data.file for random tokens.
 inline constexpr char kSyntheticData[] = "synthetic";
 
-// A text is read by bytes: each is a token.
-inline constexpr int64_t kByteTokens = 256;
-
 // Opens config.data.file, an absolute path, or the corpus that comes with the program, and reads
-// only its beginning. Returns null for synthetic data. InvalidArgument if the data has tokens that
-// a model of `vocabulary` tokens does not know.
-absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, int64_t vocabulary);
+// only its beginning. Returns null for data that are no text: synthetic data, and pictures, which
+// are a folder. InvalidArgument if the data are a text, and not what the model reads.
+absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, const Model& model);
 
-// Returns the dataset of a configuration: of `text`, which MapText has returned. One rank of each
-// host reads all of it. Collective.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
+// Returns the dataset of a configuration: of `text`, which MapText has returned, if it is not null.
+// One rank of each host reads all of a text, and every rank reads all pictures. InvalidArgument if
+// the data are not what the model reads. Collective.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, const Model& model,
                                                      std::unique_ptr<MappedFile> text,
                                                      Ranks& ranks);
 

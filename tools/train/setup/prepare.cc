@@ -11,8 +11,10 @@
 #include "core/cost/kept_logits.h"
 #include "core/cost/limits.h"
 #include "core/cost/step_cost.h"
+#include "core/model/language_model.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
+#include "core/train/data/text_dataset.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/compile_ranks.h"
 #include "core/train/state/load_state.h"
@@ -146,12 +148,14 @@ absl::Status CheckStates(const CommandLine& line, const ConfiguredRun& configure
 std::vector<std::string> WasteNotes(const CommandLine& line, const ConfiguredRun& configured,
                                     const std::string& plugin) {
   std::vector<std::string> notes;
-  const int64_t vocabulary = configured.model->vocabulary();
+  const LanguageModel* const language = configured.model->AsLanguageModel();
   const bool bytes = configured.config.data().file() != kSyntheticData;
-  if (configured.checkpoint == nullptr && bytes && vocabulary > kByteTokens) {
-    notes.push_back(absl::StrCat(
-        "the tokens of the data are bytes: ", kByteTokens, " of the model's ", vocabulary,
-        " outputs are used; --set=model.vocabulary=", kByteTokens, " leaves out the others"));
+  if (configured.checkpoint == nullptr && bytes && language != nullptr &&
+      language->vocabulary() > kByteTokens) {
+    notes.push_back(absl::StrCat("the tokens of the data are bytes: ", kByteTokens,
+                                 " of the model's ", language->vocabulary(),
+                                 " outputs are used; --set=model.vocabulary=", kByteTokens,
+                                 " leaves out the others"));
   }
   const int threads = configured.backend->processor().threads;
   const int cores = configured.ranks.cores;
