@@ -101,8 +101,10 @@ absl::StatusOr<Role> RoleFromProto(GraphProto::Role role) {
 
 SharedRegion FromProto(const GraphProto::Region& message) {
   if (message.start().empty() && message.global().empty()) return nullptr;
-  return std::make_shared<const Region>(Region{{message.start().begin(), message.start().end()},
-                                               {message.global().begin(), message.global().end()}});
+  auto region = std::make_shared<Region>();
+  region->start = {message.start().begin(), message.start().end()};
+  region->global = {message.global().begin(), message.global().end()};
+  return region;
 }
 
 absl::StatusOr<Value> ValueFromProto(const GraphProto::Value& message) {

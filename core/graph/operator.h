@@ -89,6 +89,13 @@ class Operator {
     return attributes;
   }
 
+  // Returns InvalidArgument if the operator may not read its inputs in so many equal micro-batches,
+  // because it computes something from more rows together. The message says how many it could read
+  // them in; the operator's name is added to it.
+  virtual absl::Status CheckMicroBatches(const OpTypes& types, int64_t micro_batches) const {
+    return absl::OkStatus();
+  }
+
   // Returns whether the operator runs on a rank whose part of an input is empty, because other
   // ranks may hold elements of it. If not, its outputs are set to the identity of their reduction
   // there.

@@ -58,6 +58,13 @@ struct Signature {
 struct Region {
   Shape start;   // in elements of the global tensor, per dimension
   Shape global;  // the global tensor's shape
+  // The start of the micro-batch or slice that is split over devices. Empty: 0 in each dimension.
+  Shape value_start = {};
+
+  // Returns where a device's part starts in its micro-batch or slice.
+  int64_t StartInValue(int dim) const {
+    return start[dim] - (value_start.empty() ? 0 : value_start[dim]);
+  }
 };
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/ids/id.h"
+#include "core/layout/mesh_layout.h"
 
 namespace tessera {
 namespace {
@@ -33,10 +34,20 @@ std::optional<Signature> WithUnitsIfEven(Signature signature, int64_t factor, co
   return signature;
 }
 
+// Returns whether each part has the same elements by both layouts, which split one dimension.
+bool SplitAlike(const AxisLayout& a, const AxisLayout& b, const TensorType& type,
+                const SplitAxis& axis) {
+  if (axis.even) return Fits(a, type, axis) && Fits(b, type, axis);
+  const int64_t extent = type.shape[a.dim];
+  const auto parts = static_cast<int>(axis.parts);
+  return PartExtent(extent, a.unit, parts) == PartExtent(extent, b.unit, parts);
+}
+
 // Returns `signature` with the arriving units; nullopt if it does not accept the arriving layouts.
 std::optional<Signature> FitToArriving(const Signature& signature, const FittedUse& use,
                                        absl::Span<const Arriving> arriving, const SplitAxis& axis) {
   int64_t factor = 0;
+  std::vector<size_t> of_other_units;  // inputs
   for (size_t i = 0; i < arriving.size(); ++i) {
     const AxisLayout& named = signature.inputs[i];
     if (!arriving[i].has_value()) continue;
@@ -45,10 +56,17 @@ std::optional<Signature> FitToArriving(const Signature& signature, const FittedU
     } else if (arriving[i]->partial()) {
       if (named != *arriving[i]) return std::nullopt;
     } else if (!MatchesWithUnitFactor(named, *arriving[i], factor)) {
-      return std::nullopt;
+      if (!named.split() || named.dim != arriving[i]->dim) return std::nullopt;
+      of_other_units.push_back(i);
     }
   }
-  return WithUnitsIfEven(signature, factor, use, axis);
+  std::optional<Signature> fit = WithUnitsIfEven(signature, factor, use, axis);
+  for (size_t i : of_other_units) {
+    if (!fit.has_value()) break;
+    if (!SplitAlike(fit->inputs[i], *arriving[i], use.inputs[i], axis)) return std::nullopt;
+    if (axis.keeps_units) fit->inputs[i] = *arriving[i];
+  }
+  return fit;
 }
 
 }  // namespace

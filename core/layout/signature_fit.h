@@ -2,7 +2,8 @@
 // or over micro-batches.
 //
 // A signature remains valid if all of its units are multiplied by one number. So an input may
-// arrive split in any multiple of the unit that the signature names.
+// arrive split in any multiple of the unit that the signature names. It may also arrive in another
+// unit, if the parts have the same elements: S(0) and S(0, 4) of 8 rows over 2 ranks.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_LAYOUT_SIGNATURE_FIT_H_
@@ -26,6 +27,9 @@ struct SplitAxis {
   int64_t parts = 1;
   // Whether parts must be equal. Micro-batches must; the parts of a mesh's ranks may be padded.
   bool even = true;
+  // Whether an input is read in the unit in which it arrives: parts in time are. Ranks read it in
+  // that of the signature, by which their parts of each micro-batch fit together, too.
+  bool keeps_units = true;
 };
 
 // The part of an operator's use on which its layouts depend.

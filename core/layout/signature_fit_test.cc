@@ -72,6 +72,22 @@ TEST_F(SignatureFitTest, InputsOfTwoUnitsDoNotFitTogether) {
   EXPECT_EQ(Best({"S(0, 2)", "S(0, 2)"}, {2, false}), "S(0, 2), S(0, 2) -> S(0, 2)");
 }
 
+// Two parts of 8 rows are the same in units of 1, 2 and 4; three parts are not.
+TEST_F(SignatureFitTest, UnitsMayDifferWhereEachPartHasTheSameElements) {
+  AddSignatures({"S(0), B -> P", "S(0, 4), B -> S(0)"});
+  inputs_[1] = inputs_[0] = {DType::kF32, {8, 6}};
+  outputs_ = {{DType::kF32, {2, 6}}};
+  const SplitAxis ranks = {2, /*even=*/false, /*keeps_units=*/false};
+  EXPECT_EQ(Best({"S(0)", "B"}, ranks), "S(0, 4), B -> S(0)");
+  EXPECT_EQ(Best({"S(0, 2)", "B"}, ranks), "S(0, 4), B -> S(0)");
+  EXPECT_EQ(Best({"S(0, 8)", "B"}, ranks), "S(0, 8), B -> S(0, 2)");
+  EXPECT_EQ(Best({"S(1)", "B"}, ranks), "none");
+  EXPECT_EQ(Best({"S(0)", "B"}, {3, false, false}), "S(0), B -> P");
+  // Parts in time are read as they are.
+  EXPECT_EQ(Best({"S(0)", "B"}), "S(0), B -> S(0)");
+  EXPECT_EQ(Best({"S(0)", "B"}, {4, /*even=*/true}), "S(0), B -> P");
+}
+
 TEST_F(SignatureFitTest, AnInputThatCanBeBroughtToAnyLayoutFollowsTheOthers) {
   AddSignatures({"S(0), B -> S(0)", "B, S(1) -> S(1)", "S(1), S(0) -> P"});
   EXPECT_EQ(Best({"S(0)", "?"}), "S(0), B -> S(0)");

@@ -1,7 +1,13 @@
 // Functions that record several operators.
+#include <algorithm>
 #include <numeric>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "core/ops/batch_norm.h"
+#include "core/ops/operators.h"
 #include "core/ops/ops.h"
+#include "core/ops/recording.h"
 
 namespace tessera {
 namespace {
@@ -13,6 +19,31 @@ std::vector<int64_t> AllAxes(Tensor x) {
   std::vector<int64_t> axes(x.rank());
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
+}
+
+Tensor AtLeastOne(Tensor x) { return Maximum(x, ConstantLike(x, 1)); }
+
+// Returns the rows of each group; 0, with an error in the Graph, if a group would have none.
+int64_t GroupRows(Tensor x, int64_t groups) {
+  const int64_t rows = x.rank() == 0 ? 0 : x.dim(0);
+  const int64_t group_rows = groups < 1 ? 0 : (std::max<int64_t>(rows, 1) - 1) / groups + 1;
+  const int64_t made = group_rows == 0 ? 0 : (std::max<int64_t>(rows, 1) - 1) / group_rows + 1;
+  if (made == groups && groups > 0) return group_rows;
+  std::string remedy = "1 or more";
+  if (made > 0) remedy = absl::StrCat(made, ", as ", rows, " rows are groups of ", group_rows);
+  x.graph()->Fail(absl::InvalidArgumentError(
+      absl::StrCat("batch_norm: attribute groups=", groups, " must be ", remedy)));
+  return 0;
+}
+
+// Returns the average over groups of `statistic` [groups, channels]. Groups without valid rows,
+// for which it is 0, do not count; `count` is invalid if there are none.
+Tensor AverageOfGroups(Tensor statistic, Tensor count) {
+  const int64_t groups = statistic.dim(0), channels = statistic.dim(1);
+  if (groups == 1) return Reshape(statistic, {channels});
+  if (!count.valid()) return ReduceMean(statistic, {0});
+  const Tensor some = AtLeastOne(ReduceSum(Minimum(count, ConstantLike(count, 1)), {0}));
+  return Divide(ReduceSum(statistic, {0}), some);
 }
 
 }  // namespace
@@ -47,6 +78,50 @@ Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
   for (int64_t axis : axes) count *= x.dim(static_cast<int>(axis));
   const Tensor sum = ReduceSum(x, axes, keep_dims);
   return sum.valid() ? Divide(sum, ConstantLike(sum, static_cast<double>(count))) : sum;
+}
+
+NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid,
+                          const BatchNormOptions& options) {
+  if (!x.valid()) return {};
+  const int64_t group_rows = GroupRows(x, options.groups);
+  if (group_rows == 0) return {};
+  const bool has_valid = valid.valid();
+  if (has_valid && valid.dtype() != StatisticDType(x.dtype())) {
+    valid = Cast(valid, StatisticDType(x.dtype()));
+  }
+  const auto with_valid = [&](std::vector<Tensor> inputs) {
+    if (has_valid) inputs.push_back(valid);
+    return inputs;
+  };
+  const Attributes attributes = {{"group_rows", group_rows}};
+  const std::vector<Tensor> sums =
+      RecordOperator(BatchNormSumOperator(), with_valid({x}),
+                     {{"group_rows", group_rows}, {"groups", options.groups}}, 2);
+  const Tensor count = sums[BatchNormSumOutput::kCount];
+  if (!count.valid()) return {};
+  const Tensor divisor = AtLeastOne(count);
+  const Tensor mean = Divide(sums[BatchNormSumOutput::kSum], divisor);
+  const Tensor squares =
+      RecordSingleOutput(BatchNormSquaresOperator(), with_valid({x, mean}), attributes);
+  const Tensor rstd = Rsqrt(AddConstant(Divide(squares, divisor), options.eps));
+  const Tensor y = RecordSingleOutput(BatchNormOperator(),
+                                      with_valid({x, mean, rstd, weight, bias, count}), attributes);
+  if (!y.valid()) return {};
+  const Tensor unbiased = Divide(squares, AtLeastOne(AddConstant(count, -1)));
+  const Tensor counted = has_valid ? count : Tensor();
+  const Tensor average = AverageOfGroups(mean, counted);
+  return {y, average, AverageOfGroups(unbiased, counted)};
+}
+
+Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor variance,
+                     double eps) {
+  if (!x.valid() || !mean.valid() || !variance.valid()) return {};
+  const int64_t group_rows = GroupRows(x, 1);
+  const Tensor rstd = Rsqrt(AddConstant(variance, eps));
+  const Tensor means = Reshape(mean, {1, NumElements(mean.shape())});
+  const Tensor rstds = Reshape(rstd, {1, NumElements(rstd.shape())});
+  return RecordSingleOutput(BatchNormOperator(), {x, means, rstds, weight, bias},
+                            {{"group_rows", group_rows}});
 }
 
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {

@@ -104,6 +104,27 @@ Tensor AveragePool(Tensor x, const PoolingOptions& options);
 Tensor Softmax(Tensor x, int axis);
 // Normalizes over the last dimension, which has C elements; weight and bias are [C].
 Tensor LayerNorm(Tensor x, Tensor weight, Tensor bias, double eps);
+struct BatchNormOptions {
+  double eps = 1e-5;
+  // The rows, which are x's first dimension, are cut into as many groups, each with statistics of
+  // its own: of ceil(rows / groups) rows, where the last group may have fewer, but not none. So the
+  // rows of a group are those of a rank if the batch is split over as many ranks.
+  int64_t groups = 1;
+};
+struct NormalizedBatch {
+  Tensor y;
+  // [channels]: averages over the groups that have valid rows; the variance is unbiased. No
+  // gradient flows through them. Invalid, like y, if an operand does not fit.
+  Tensor mean, variance;
+};
+// Normalizes x [rows, ..., channels] by the mean and variance of each channel, over the valid rows
+// of each group; weight and bias are [channels]. Rows whose element of `valid` [rows] is 0 count in
+// no statistic. All rows count if `valid` is an invalid handle.
+NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid = {},
+                          const BatchNormOptions& options = {});
+// Normalizes by a given mean and variance [channels], f32 if x has 16 bits, as evaluation does.
+Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor variance,
+                     double eps = 1e-5);
 Tensor ReduceSum(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
 Tensor ReduceMax(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
 Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);

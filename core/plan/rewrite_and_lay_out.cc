@@ -175,8 +175,9 @@ class RewrittenLayout {
         op.kind->Signatures({types.inputs, types.outputs, op.attributes});
     std::vector<Arriving> arriving;
     for (ValueId input : op.inputs) arriving.push_back(values[input]);
-    std::optional<SignatureFit> fit = FitOrGather({signatures, types.inputs, types.outputs},
-                                                  arriving, op.inputs, {ranks, /*even=*/false});
+    std::optional<SignatureFit> fit =
+        FitOrGather({signatures, types.inputs, types.outputs}, arriving, op.inputs,
+                    {ranks, /*even=*/false, /*keeps_units=*/false});
     return fit.has_value() ? AxisUse::By(std::move(fit->signature)) : AxisUse::Broadcast(op);
   }
 

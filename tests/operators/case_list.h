@@ -14,6 +14,7 @@ std::vector<Case> ViewCases();
 std::vector<Case> MatMulCases();
 std::vector<Case> PictureCases();
 std::vector<Case> RowCases();
+std::vector<Case> BatchNormCases();
 std::vector<Case> AttentionCases();
 std::vector<Case> LinearLogSumExpCases();
 std::vector<Case> DrawCases();

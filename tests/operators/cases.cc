@@ -162,7 +162,7 @@ const std::vector<Case>& AllCases() {
     auto* all = new std::vector<Case>();
     for (const auto& section :
          {ElementwiseCases(), ViewCases(), MatMulCases(), PictureCases(), RowCases(),
-          AttentionCases(), LinearLogSumExpCases(), DrawCases(), UpdateCases()}) {
+          BatchNormCases(), AttentionCases(), LinearLogSumExpCases(), DrawCases(), UpdateCases()}) {
       all->insert(all->end(), section.begin(), section.end());
     }
     return all;

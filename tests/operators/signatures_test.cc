@@ -56,8 +56,9 @@ void AddPart(const TensorType& global, const MeshLayout& layout, const Mesh& mes
              std::vector<TensorType>* types, std::vector<Region>* regions) {
   const Box box = BoxOf(layout, global.shape, mesh, mesh.CoordinatesOf(rank));
   types->push_back({global.dtype, box.extent});
-  regions->push_back(
-      {{box.start.begin(), box.start.end()}, {global.shape.begin(), global.shape.end()}});
+  Region& region = regions->emplace_back();
+  region.start = box.start;
+  region.global = global.shape;
 }
 
 LocalPart PartOf(const PreparedCase& prepared, const UseLayouts& layouts, const Mesh& mesh,

@@ -71,7 +71,9 @@ void SplitBy(const Signature& signature, int64_t parts, const Operator& op,
   std::vector<Region> input_regions, output_regions;
   const auto split = [parts](const AxisLayout& layout, TensorType& type,
                              std::vector<Region>& regions) {
-    regions.push_back({Shape(type.shape.size(), 0), type.shape});
+    Region& region = regions.emplace_back();
+    region.start = Shape(type.shape.size(), 0);
+    region.global = type.shape;
     if (!layout.split()) return;
     type.shape[layout.dim] =
         PartExtent(type.shape[layout.dim], layout.unit, static_cast<int>(parts));

@@ -28,7 +28,7 @@ class AxisCompletion {
         types_(types),
         decisions_(decisions),
         axis_(axis),
-        split_{axis.size, /*even=*/false},
+        split_{axis.size, /*even=*/false, /*keeps_units=*/false},
         flexible_(graph.values().size(), false),
         deferred_(graph.ops().size(), false) {
     result_.values.resize(graph.values().size());

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/ids/table.h"
 #include "core/layout/signature_fit.h"
@@ -25,7 +26,10 @@ class MicroBatchPlanner {
 
   absl::StatusOr<MicroBatchLayouts> Plan() && {
     RETURN_IF_ERROR(SplitInputs());
-    for (const Op& op : graph_.ops()) result_.ops.push_back(Schedule(op));
+    for (const Op& op : graph_.ops()) {
+      RETURN_IF_ERROR(CheckMicroBatches(op));
+      result_.ops.push_back(Schedule(op));
+    }
     for (const State& state : graph_.states()) RequireFull(state.updated);
     for (const GraphOutput& output : graph_.outputs()) RequireFull(output.value);
     MoveIntoMicroBatches();
@@ -56,6 +60,20 @@ class MicroBatchPlanner {
   // Has a value gathered after the micro-batches, for a reader that needs all of it.
   void RequireFull(ValueId value) {
     if (!result_.values[value].broadcast()) result_.gathered[value] = true;
+  }
+
+  // Returns an error if `op` may not read what arrives in micro-batches.
+  absl::Status CheckMicroBatches(const Op& op) const {
+    const bool reads_split = absl::c_any_of(
+        op.inputs, [this](ValueId input) { return !result_.values[input].broadcast(); });
+    if (!reads_split) return absl::OkStatus();
+    const std::vector<TensorType> inputs = graph_.TypesOf(op.inputs),
+                                  outputs = graph_.TypesOf(op.outputs);
+    const absl::Status status =
+        op.kind->CheckMicroBatches({inputs, outputs, op.attributes}, axis_.parts);
+    if (status.ok()) return status;
+    return absl::Status(status.code(), absl::StrCat("micro_batches: operator '", op.path, "' (",
+                                                    op.kind->name(), "): ", status.message()));
   }
 
   // Returns how `op` runs, and sets the layouts of its outputs.

@@ -49,8 +49,8 @@ struct MicroBatchLayouts {
 // as possible are gathered: P inputs first, then S inputs.
 //
 // InvalidArgument if the number of micro-batches does not divide an input's batch, if no input has
-// a batch dimension, or if a micro-batch needs a full value that is not computed from the step's
-// inputs alone.
+// a batch dimension, if an op refuses to read it in parts (Operator::CheckMicroBatches), or if a
+// micro-batch needs a full value that is not computed from the step's inputs alone.
 absl::StatusOr<MicroBatchLayouts> LayOutMicroBatches(const Graph& graph, int64_t micro_batches);
 
 }  // namespace tessera

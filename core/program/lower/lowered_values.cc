@@ -166,7 +166,9 @@ LocalOp LoweredValues::Localized(OpId id) const {
   const auto add_region = [&](ValueId value, LayoutId layout, auto& regions) {
     Shape global = graph_.value(value).type.shape;
     if (layouts_.flat(layout)) global = {NumElements(global)};
-    regions.push_back({Shape(global.size(), 0), std::move(global)});
+    Region& region = regions.emplace_back();
+    region.start = Shape(global.size(), 0);
+    region.global = std::move(global);
   };
   for (size_t i = 0; i < op.inputs.size(); ++i) add_region(op.inputs[i], read[i], inputs);
   for (ValueId output : op.outputs) add_region(output, layouts_.MadeIn(output), outputs);

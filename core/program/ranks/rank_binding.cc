@@ -77,7 +77,10 @@ Region RankBinding::RegionOf(ProgramValueId value) const {
   if (v.flat != kNone) return {{held_[v.flat].begin}, {member_sizes_[v.flat]}};
   const Shape& global = v.part == kNone ? v.type.shape : program_.parts[v.part].global;
   Region region{Shape(global.size(), 0), global};
-  if (v.part != kNone) region.start = parts_[v.part].start;
+  if (v.part != kNone) {
+    region.start = parts_[v.part].start;
+    region.value_start = program_.parts[v.part].start;
+  }
   return region;
 }
 
@@ -120,7 +123,9 @@ KernelRequest LocalRequest(const Program& program, const Instruction& instructio
   std::vector<Region> inputs, outputs;
   const auto set = [&](ProgramValueId id, TensorType& type, std::vector<Region>& regions) {
     type.shape = rank.ShapeOf(id);
-    regions.push_back({Shape(type.shape.size(), 0), type.shape});
+    Region& region = regions.emplace_back();
+    region.start = Shape(type.shape.size(), 0);
+    region.global = type.shape;
   };
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     set(instruction.inputs[i], request.inputs[i], inputs);

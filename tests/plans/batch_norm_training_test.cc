@@ -1,0 +1,117 @@
+// Checks that a network with batch norm trains on ranks and in micro-batches as on one process with
+// the same groups, whichever ranks have rows of a group.
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/model/language_model.h"
+#include "core/plan/testing/completion.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/plans/small_runs.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kVocabulary = 11, kChannels = 6, kBlocks = 2;
+
+// Embedded tokens [batch, sequence, channels], normalised over rows and sequence in each block. A
+// row without a target that counts is not valid.
+class BatchNormModel final : public LanguageModel {
+ public:
+  explicit BatchNormModel(int64_t groups) : groups_(groups) {}
+
+  int64_t vocabulary() const override { return kVocabulary; }
+  int64_t max_sequence() const override { return 64; }
+
+  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                          bool /*training*/) const override {
+    const TensorType type = {DType::kI32, {batch, sequence}};
+    const Tensor tokens = graph.Input("tokens", type, 0);
+    const Tensor targets = graph.Input("targets", type, 0);
+    const Tensor table =
+        graph.Parameter("embed.weight", {kVocabulary, kChannels}, Initializer::Normal(0, 0.5));
+    const Tensor valid = ReduceMax(ValidMask(targets), {1});
+    Tensor x = Embedding(table, tokens);
+    for (int64_t block = 0; block < kBlocks; ++block) x = RecordBlock(graph, block, x, valid);
+    Scope scope(&graph, "loss");
+    return LinearCrossEntropy(x, table, targets);
+  }
+
+  Tensor RecordLogits(Graph& graph, int64_t /*batch*/, int64_t /*sequence*/) const override {
+    graph.Fail(absl::UnimplementedError("this model is only trained"));
+    return {};
+  }
+  Tensor RecordNextToken(Graph& graph, int64_t length) const override {
+    return RecordLogits(graph, 1, length);
+  }
+
+ private:
+  Tensor RecordBlock(Graph& graph, int64_t block, Tensor x, Tensor valid) const {
+    Scope scope(&graph, absl::StrCat("blocks.", block), Scope::kBlock);
+    const Tensor weight =
+        graph.Parameter("weight", {kChannels, kChannels}, Initializer::Normal(0, 0.5));
+    const Tensor scale = graph.Parameter("scale", {kChannels}, Initializer::Constant(1));
+    const Tensor shift = graph.Bias("shift", {kChannels});
+    const Tensor product = Linear(x, weight);
+    const Tensor y = BatchNorm(product, scale, shift, valid, {1e-5, groups_}).y;
+    return Add(x, Gelu(y, GeluKind::kTanh));
+  }
+
+  const int64_t groups_;
+};
+
+TrainingRun Normalized(int batch, int64_t groups, int micro_batches = 1) {
+  RunConfig config;
+  config.set_batch(batch);
+  config.set_sequence(2);
+  config.set_micro_batches(micro_batches);
+  config.mutable_optimizer()->set_kind("sgd");
+  config.mutable_optimizer()->set_lr(0.1);
+  TrainingRun run = RecordTraining(std::make_shared<BatchNormModel>(groups), config);
+  run.steps = 3;
+  run.ignored = 0.4;  // so that some rows are not valid
+  run.check_memory = true;
+  return run;
+}
+
+// Ranks have parts of groups, whole groups, or the last ranks have fewer rows than others.
+TEST(BatchNormTrainingTest, RanksComputeTheStatisticsOfGroups) {
+  for (const int64_t groups : {1, 2, 4, 8}) {
+    SCOPED_TRACE(absl::StrCat(groups, " groups"));
+    ExpectSame(Normalized(8, groups), kDataParallel, {2, 3, 4});
+  }
+  ExpectSame(Normalized(7, 3), kDataParallel, {2, 3});
+  ExpectSame(Normalized(8, 4), kFullySharded, {2, 3});
+  ExpectSame(Normalized(8, 2), kHybridSharded, {4});
+}
+
+TEST(BatchNormTrainingTest, OnTheCpuToo) {
+  for (const int64_t groups : {1, 2}) {
+    ExpectSame(OnCpu(Normalized(8, groups)), kDataParallel, {2, 4}, 1e-4);
+  }
+}
+
+TEST(BatchNormTrainingTest, MicroBatchesOfWholeGroups) {
+  for (const int64_t groups : {2, 4, 12}) {
+    SCOPED_TRACE(absl::StrCat(groups, " groups"));
+    ExpectSame(Normalized(12, groups, 2), kDataParallel, {1, 2, 3, 6});
+  }
+  ExpectSame(Normalized(12, 4, 4), kFullySharded, {2, 3});
+}
+
+TEST(BatchNormTrainingTest, MicroBatchesThatCutAGroupAreRefused) {
+  const TrainingRun run = Normalized(8, 1, 2);
+  const auto result = Train(run, ReadPlanFile(kDataParallel), 2);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()),
+              ::testing::HasSubstr(
+                  "'blocks.0.batch_norm_sum' (batch_norm_sum): 2 micro-batches would cut its "
+                  "groups of rows (1 of 8); use a multiple of 2 groups, of equal size, or 1 "
+                  "micro-batch"));
+}
+
+}  // namespace
+}  // namespace tessera
