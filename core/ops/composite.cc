@@ -36,14 +36,24 @@ int64_t GroupRows(Tensor x, int64_t groups) {
   return 0;
 }
 
-// Returns the average over groups of `statistic` [groups, channels]. Groups without valid rows,
-// for which it is 0, do not count; `count` is invalid if there are none.
-Tensor AverageOfGroups(Tensor statistic, Tensor count) {
-  const int64_t groups = statistic.dim(0), channels = statistic.dim(1);
-  if (groups == 1) return Reshape(statistic, {channels});
-  if (!count.valid()) return ReduceMean(statistic, {0});
-  const Tensor some = AtLeastOne(ReduceSum(Minimum(count, ConstantLike(count, 1)), {0}));
-  return Divide(ReduceSum(statistic, {0}), some);
+// Returns how many groups have valid rows, or 1 if none has. It is computed from `valid` [rows]
+// alone, so that micro-batches need no statistics of the full batch.
+Tensor GroupsWithValidRows(Tensor valid, const Attributes& sum_attributes) {
+  const Tensor rows = Reshape(valid, {valid.dim(0), 1});
+  const std::vector<Tensor> sums =
+      RecordOperator(BatchNormSumOperator(), {rows, valid}, sum_attributes, 2);
+  const Tensor count = sums[BatchNormSumOutput::kCount];
+  const Tensor has_rows = Minimum(count, ConstantLike(count, 1));
+  return AtLeastOne(ReduceSum(has_rows, {0}));
+}
+
+// Returns the average of `statistic` [groups, channels] over the groups that have valid rows; it is
+// 0 for others. All of them have if `groups_with_rows` is invalid.
+Tensor AverageOfGroups(Tensor statistic, Tensor groups_with_rows) {
+  const int64_t channels = statistic.dim(1);
+  if (statistic.dim(0) == 1) return Reshape(statistic, {channels});
+  if (!groups_with_rows.valid()) return ReduceMean(statistic, {0});
+  return Divide(ReduceSum(statistic, {0}), groups_with_rows);
 }
 
 }  // namespace
@@ -94,9 +104,9 @@ NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid,
     return inputs;
   };
   const Attributes attributes = {{"group_rows", group_rows}};
+  const Attributes sum_attributes = {{"group_rows", group_rows}, {"groups", options.groups}};
   const std::vector<Tensor> sums =
-      RecordOperator(BatchNormSumOperator(), with_valid({x}),
-                     {{"group_rows", group_rows}, {"groups", options.groups}}, 2);
+      RecordOperator(BatchNormSumOperator(), with_valid({x}), sum_attributes, 2);
   const Tensor count = sums[BatchNormSumOutput::kCount];
   if (!count.valid()) return {};
   const Tensor divisor = AtLeastOne(count);
@@ -108,9 +118,11 @@ NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid,
                                       with_valid({x, mean, rstd, weight, bias, count}), attributes);
   if (!y.valid()) return {};
   const Tensor unbiased = Divide(squares, AtLeastOne(AddConstant(count, -1)));
-  const Tensor counted = has_valid ? count : Tensor();
-  const Tensor average = AverageOfGroups(mean, counted);
-  return {y, average, AverageOfGroups(unbiased, counted)};
+  Tensor groups_with_rows;
+  if (has_valid && options.groups > 1)
+    groups_with_rows = GroupsWithValidRows(valid, sum_attributes);
+  const Tensor average = AverageOfGroups(mean, groups_with_rows);
+  return {y, average, AverageOfGroups(unbiased, groups_with_rows)};
 }
 
 Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor variance,

@@ -62,11 +62,10 @@ class BatchNormModel final : public LanguageModel {
   const int64_t groups_;
 };
 
-TrainingRun Normalized(int batch, int64_t groups, int micro_batches = 1) {
+TrainingRun Normalized(int batch, int64_t groups) {
   RunConfig config;
   config.set_batch(batch);
   config.set_sequence(2);
-  config.set_micro_batches(micro_batches);
   config.mutable_optimizer()->set_kind("sgd");
   config.mutable_optimizer()->set_lr(0.1);
   TrainingRun run = RecordTraining(std::make_shared<BatchNormModel>(groups), config);
@@ -76,34 +75,54 @@ TrainingRun Normalized(int batch, int64_t groups, int micro_batches = 1) {
   return run;
 }
 
+constexpr char kSplitBatch[] =
+    "mesh { name: 'data' } store { path: 'tokens|targets' layout: 'data: S(0)' } ";
+constexpr char kSharded[] = "group { path: 'blocks.*' each: true over: 'data' } ";
+
+std::string MicroBatches(int count) {
+  return absl::StrCat("parts { graph: 'train' micro_batches: ", count, " } ");
+}
+
 // Ranks have parts of groups, whole groups, or the last ranks have fewer rows than others.
 TEST(BatchNormTrainingTest, RanksComputeTheStatisticsOfGroups) {
   for (const int64_t groups : {1, 2, 4, 8}) {
     SCOPED_TRACE(absl::StrCat(groups, " groups"));
-    ExpectSame(Normalized(8, groups), kDataParallel, {2, 3, 4});
+    ExpectSame(Normalized(8, groups), StagePlan(kSplitBatch), {2, 3, 4});
+    ExpectSame(Normalized(8, groups), StagePlan(absl::StrCat(kSplitBatch, kSharded)), {2, 3});
   }
-  ExpectSame(Normalized(7, 3), kDataParallel, {2, 3});
-  ExpectSame(Normalized(8, 4), kFullySharded, {2, 3});
-  ExpectSame(Normalized(8, 2), kHybridSharded, {4});
+  ExpectSame(Normalized(7, 3), StagePlan(kSplitBatch), {2, 3});
+}
+
+// The batch is split by both axes: 5 groups over 2, and what these have over 3.
+TEST(BatchNormTrainingTest, OnAMeshOfTwoAxes) {
+  for (const int64_t groups : {1, 2, 5}) {
+    SCOPED_TRACE(absl::StrCat(groups, " groups"));
+    ExpectSame(Normalized(10, groups),
+               StagePlan("mesh { name: 'a' size: 2 } mesh { name: 'b' } "
+                         "store { path: 'tokens|targets' layout: 'a: S(0), b: S(0)' }"),
+               {4, 6});
+  }
 }
 
 TEST(BatchNormTrainingTest, OnTheCpuToo) {
   for (const int64_t groups : {1, 2}) {
-    ExpectSame(OnCpu(Normalized(8, groups)), kDataParallel, {2, 4}, 1e-4);
+    ExpectSame(OnCpu(Normalized(8, groups)), StagePlan(kSplitBatch), {2, 4}, 1e-4);
   }
 }
 
 TEST(BatchNormTrainingTest, MicroBatchesOfWholeGroups) {
   for (const int64_t groups : {2, 4, 12}) {
     SCOPED_TRACE(absl::StrCat(groups, " groups"));
-    ExpectSame(Normalized(12, groups, 2), kDataParallel, {1, 2, 3, 6});
+    const std::string stage = absl::StrCat(kSplitBatch, MicroBatches(2));
+    ExpectSame(Normalized(12, groups), StagePlan(stage), {1, 2, 3, 6});
+    ExpectSame(Normalized(12, groups), StagePlan(stage + kSharded), {2});
   }
-  ExpectSame(Normalized(12, 4, 4), kFullySharded, {2, 3});
+  ExpectSame(Normalized(12, 4), StagePlan(absl::StrCat(kSplitBatch, MicroBatches(4))), {2, 3});
 }
 
 TEST(BatchNormTrainingTest, MicroBatchesThatCutAGroupAreRefused) {
-  const TrainingRun run = Normalized(8, 1, 2);
-  const auto result = Train(run, ReadPlanFile(kDataParallel), 2);
+  const auto result =
+      Train(Normalized(8, 1), StagePlan(absl::StrCat(kSplitBatch, MicroBatches(2))), 2);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(result.status().message()),
