@@ -119,8 +119,9 @@ NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid,
   if (!y.valid()) return {};
   const Tensor unbiased = Divide(squares, AtLeastOne(AddConstant(count, -1)));
   Tensor groups_with_rows;
-  if (has_valid && options.groups > 1)
+  if (has_valid && options.groups > 1) {
     groups_with_rows = GroupsWithValidRows(valid, sum_attributes);
+  }
   const Tensor average = AverageOfGroups(mean, groups_with_rows);
   return {y, average, AverageOfGroups(unbiased, groups_with_rows)};
 }

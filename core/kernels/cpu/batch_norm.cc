@@ -16,6 +16,7 @@
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/vectors-inl.h"
+#include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -129,8 +130,8 @@ absl::Status ForEachRow(const KernelCall& call, int x, int statistic, const Body
   const BatchShape shape(call.inputs[x].shape);
   const BatchGroups groups =
       BatchGroupsOf(call.request.attributes, call.input_regions, x, call.input_regions, statistic);
-  const absl::Status fits = CheckGroups(groups, shape.rows, call.inputs[statistic]);
-  if (!fits.ok() || shape.channels == 0) return fits;
+  RETURN_IF_ERROR(CheckGroups(groups, shape.rows, call.inputs[statistic]));
+  if (shape.channels == 0) return absl::OkStatus();
   const int64_t grain = std::max<int64_t>(1, 8192 / shape.channels);
   ParallelFor(call.request.threads, shape.positions(), grain, [&](int64_t first, int64_t last) {
     ForEachRowOf(shape, first, last, [&](int64_t row, int64_t begin, int64_t end) {
@@ -165,8 +166,7 @@ absl::Status BatchNormGradSums(const KernelCall& call) {
   const BatchShape shape(call.inputs[Input::kX].shape);
   const BatchGroups groups = BatchGroupsOf(call.request.attributes, call.input_regions, Input::kX,
                                            call.input_regions, Input::kMean);
-  const absl::Status fits = CheckGroups(groups, shape.rows, call.inputs[Input::kMean]);
-  if (!fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckGroups(groups, shape.rows, call.inputs[Input::kMean]));
   SumGroups(call,
             {shape, groups, /*valid=*/nullptr, /*sums=*/2,
              [](const KernelCall& call, int64_t group, int64_t begin, int64_t end, double* sums) {

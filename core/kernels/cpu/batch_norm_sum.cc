@@ -12,6 +12,7 @@
 #include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/vectors-inl.h"
+#include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -78,8 +79,7 @@ absl::Status BatchNormSum(const KernelCall& call) {
   const BatchShape shape(x.shape);
   const BatchGroups groups = BatchGroupsOf(call.request.attributes, call.input_regions, Input::kX,
                                            call.output_regions, Output::kSum);
-  const absl::Status fits = CheckGroups(groups, shape.rows, call.outputs[Output::kSum]);
-  if (!fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckGroups(groups, shape.rows, call.outputs[Output::kSum]));
   const float* const valid = ValidRows(call, Input::kValid);
   CountValid(shape, groups, valid, call.outputs[Output::kCount]);
   SumGroups(
@@ -99,8 +99,7 @@ absl::Status BatchNormSquares(const KernelCall& call) {
   const BatchShape shape(call.inputs[Input::kX].shape);
   const BatchGroups groups = BatchGroupsOf(call.request.attributes, call.input_regions, Input::kX,
                                            call.input_regions, Input::kMean);
-  const absl::Status fits = CheckGroups(groups, shape.rows, call.inputs[Input::kMean]);
-  if (!fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckGroups(groups, shape.rows, call.inputs[Input::kMean]));
   SumGroups(call,
             {shape, groups, ValidRows(call, Input::kValid), /*sums=*/1,
              [](const KernelCall& call, int64_t group, int64_t begin, int64_t end, double* sums) {

@@ -71,7 +71,7 @@ class MicroBatchPlanner {
                                   outputs = graph_.TypesOf(op.outputs);
     const absl::Status status =
         op.kind->CheckMicroBatches({inputs, outputs, op.attributes}, axis_.parts);
-    if (status.ok()) return status;
+    if (status.ok()) return absl::OkStatus();
     return absl::Status(status.code(), absl::StrCat("micro_batches: operator '", op.path, "' (",
                                                     op.kind->name(), "): ", status.message()));
   }
