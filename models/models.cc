@@ -5,12 +5,13 @@
 #include "core/text/nearest_name.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/vgg/vgg.h"
 
 namespace tessera {
 
 absl::Span<const ModelDefinition* const> AllModels() {
   static const auto* const models =
-      new std::vector<const ModelDefinition*>{&GptDefinition(), &MlpDefinition()};
+      new std::vector<const ModelDefinition*>{&GptDefinition(), &MlpDefinition(), &VggDefinition()};
   return *models;
 }
 

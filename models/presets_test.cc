@@ -70,9 +70,11 @@ TEST_P(PresetTest, SetsEveryFieldThatHasNoSensibleZero) {
   EXPECT_GT(config.keep_checkpoints(), 0);
   EXPECT_GT(config.eval_every(), 0);
   EXPECT_GT(config.eval_batches(), 0);
-  EXPECT_GT(config.sample().temperature(), 0);
+  if (Create(GetParam(), config)->AsLanguageModel() != nullptr) {
+    EXPECT_GT(config.sample().temperature(), 0);
+  }
   const OptimizerConfig& optimizer = config.optimizer();
-  EXPECT_EQ(optimizer.kind(), "adamw");
+  EXPECT_THAT(optimizer.kind(), AnyOf("adamw", "sgd"));
   EXPECT_GT(optimizer.lr(), 0);
   EXPECT_EQ(optimizer.schedule(), "cosine");
   EXPECT_GT(optimizer.warmup_steps(), 0);
@@ -113,9 +115,9 @@ INSTANTIATE_TEST_SUITE_P(Presets, PresetTest, ::testing::ValuesIn(AllPresets()),
                            return name;
                          });
 
-int64_t ParametersOf(absl::string_view preset_name) {
+int64_t ParametersOf(absl::string_view preset_name, absl::string_view model = "gpt") {
   for (const NamedPreset& named : AllPresets()) {
-    if (named.model->name != "gpt" || named.preset.name != preset_name) continue;
+    if (named.model->name != model || named.preset.name != preset_name) continue;
     const RunConfig config = Parse(named);
     Graph graph("loss");
     Create(named, config)->RecordLoss(graph, 1, config.sequence(), false);
@@ -138,6 +140,14 @@ TEST(PresetParametersTest, Gpt3HasTheSizesOfItsTable) {
   for (const auto& [name, size] : sizes) {
     EXPECT_NEAR(static_cast<double>(ParametersOf(name)) / size, 1, 0.03) << name;
   }
+}
+
+// Those of torchvision's models, less the 1000 biases of the last layer, which has none here.
+TEST(PresetParametersTest, VggHasTheKnownNumbers) {
+  EXPECT_EQ(ParametersOf("vgg11", "vgg"), 132'863'336 - 1000);
+  EXPECT_EQ(ParametersOf("vgg13", "vgg"), 133'047'848 - 1000);
+  EXPECT_EQ(ParametersOf("vgg16", "vgg"), 138'357'544 - 1000);
+  EXPECT_EQ(ParametersOf("vgg19", "vgg"), 143'667'240 - 1000);
 }
 
 TEST(ModelNamesTest, AreThoseOfTheFoldersAndDiffer) {

@@ -33,6 +33,7 @@ class LanguageModel : public Model {
     return {{"tokens", type, vocabulary(), 0, "model.vocabulary"},
             {"targets", type, vocabulary(), kIgnoreIndex, "model.vocabulary"}};
   }
+  SampleUnit Unit(int64_t sequence) const override { return {"sequence", "token", sequence}; }
   const LanguageModel* AsLanguageModel() const override { return this; }
 };
 

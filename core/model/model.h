@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
 #include "core/model/batch_field.h"
+#include "core/model/sample_unit.h"
 #include "core/ops/ops.h"
 #include "google/protobuf/message.h"
 
@@ -50,6 +51,9 @@ class Model {
   // Returns the inputs of a batch, in the order in which RecordLoss declares them. `sequence` is
   // the length of a row, for a model whose rows have any length.
   virtual std::vector<BatchField> BatchFields(int64_t sequence) const = 0;
+
+  // Returns what speed is counted in.
+  virtual SampleUnit Unit(int64_t /*sequence*/) const { return {}; }
 
   // Records the loss of a batch: declares its inputs, [batch, ...] with batch_dim 0, and every
   // parameter, and returns the loss, the mean over the valid targets of the global batch, and which

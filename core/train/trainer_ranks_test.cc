@@ -78,10 +78,10 @@ struct RankRun {
   static absl::StatusOr<std::unique_ptr<RankRun>> Create(Ranks& ranks, Plan plan) {
     auto run = std::make_unique<RankRun>();
     const RunConfig config = BigramConfig();
-    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(run->model, config, RunGraphs::kAll));
+    ASSIGN_OR_RETURN(const std::vector<Graph> graphs,
+                     RecordRun(run->model, config, RunGraphs::kAll));
     if (plan.stages_size() == 0) plan = PlanOfConfig(config, graphs);
-    ASSIGN_OR_RETURN(CompiledRun compiled,
-                     CompileTogether(std::move(graphs), plan, *run->backend, ranks));
+    ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(graphs, plan, *run->backend, ranks));
     ASSIGN_OR_RETURN(run->engine, MakeRankEngine(std::move(compiled), run->backend.get(), ranks));
     ASSIGN_OR_RETURN(run->dataset,
                      SyntheticDataset::Create(BigramModel().BatchFields(config.sequence()),
@@ -103,7 +103,7 @@ using Body = std::function<absl::Status(Ranks& ranks)>;
 std::vector<absl::Status> RunRanks(int size, const Body& body) {
   return comm::RunFake({.ranks = size, .seed = 7}, [&](comm::World& world) -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
-    const absl::Status status = body(*ranks);
+    absl::Status status = body(*ranks);
     if (!status.ok()) ranks->Abort(status);
     return status;
   });
@@ -236,9 +236,10 @@ TEST(TrainerRanksTest, RanksWithOtherGraphsAreNamed) {
     RunConfig config = BigramConfig();
     if (ranks.rank() == 1) config.set_batch(6);
     const BigramModel model;
-    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunGraphs::kEvaluate));
+    ASSIGN_OR_RETURN(const std::vector<Graph> graphs,
+                     RecordRun(model, config, RunGraphs::kEvaluate));
     const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-    return CompileTogether(std::move(graphs), Replicated(), *backend, ranks).status();
+    return CompileTogether(graphs, Replicated(), *backend, ranks).status();
   });
   for (const absl::Status& status : results) {
     EXPECT_TRUE(IsAgreed(status));

@@ -5,6 +5,7 @@
 #include "core/status/check.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/vgg/vgg.h"
 #include "strategies/conformance/partly_trained_model.h"
 
 namespace tessera {
@@ -50,6 +51,7 @@ const std::vector<KitModel>& Models() {
   static const auto* const models = new std::vector<KitModel>{
       {"gpt", [] { return SmallGpt({}); }},
       {"mlp", [] { return SmallMlp(); }},
+      {"vgg", [] { return SmallVgg(); }},
       {"gpt_odd", [] { return SmallGpt(OddSizes()); }},
       {"partly_trained", [] { return PartlyTrained(5, 1); }},
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
@@ -103,6 +105,21 @@ TrainingRun SmallMlp(int batch) {
   auto created = CreateMlp(model);
   TESSERA_CHECK(created.ok()) << created.status();
   return RecordTraining(*std::move(created), SmallRun(batch, 4));
+}
+
+TrainingRun SmallVgg(int batch) {
+  VggConfig model;
+  model.set_height(6);
+  model.set_width(5);
+  model.set_channels(3);
+  for (const int64_t channels : {5, 0, 7, 6, 0}) model.add_layers(channels);
+  model.add_hidden(9);
+  model.add_hidden(10);
+  model.set_classes(7);
+  model.set_dropout(0.1);
+  auto created = CreateVgg(model);
+  TESSERA_CHECK(created.ok()) << created.status();
+  return RecordTraining(*std::move(created), SmallRun(batch, 1));
 }
 
 std::vector<std::string> ConformanceModels() {

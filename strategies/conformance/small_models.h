@@ -25,6 +25,9 @@ TrainingRun SmallGpt(const GptSizes& sizes);
 // Records an MLP with two hidden layers.
 TrainingRun SmallMlp(int batch = 8);
 
+// Records a VGG with three convolutions and two hidden layers, of pictures of 6 x 5.
+TrainingRun SmallVgg(int batch = 5);
+
 // Returns the names of the models on which strategies are checked. All GPT models have dropout and
 // ignored targets; the odd ones have padded or empty shards. The large one has more than 200 states
 // and 100,000 parameters. The accumulating ones are trained in several micro-batches; the last

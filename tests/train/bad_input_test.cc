@@ -117,7 +117,7 @@ TEST(BadInputTest, Data) {
       {"short.txt", "short.txt"},
       {"latin1.txt", "is not UTF-8 text: byte 0xef at offset 2, in line 1"},
       {"",
-       ": a folder holds pictures, and the model reads tokens i32[16] and targets i32[16]: name a "
+       " holds pictures, and the model reads tokens i32[16] and targets i32[16]: name a "
        "file"},
   };
   for (const auto& each : cases) {

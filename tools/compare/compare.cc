@@ -64,13 +64,14 @@ absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Strate
   const RunConfig& config = run.config;
   ASSIGN_OR_RETURN(const Graph evaluate, RecordEvaluate(*run.model, config));
   Comparison comparison;
-  comparison.model = StepLine(line.model->name, config, absl::MakeConstSpan(&evaluate, 1));
+  comparison.model =
+      StepLine(line.model->name, config, run.unit(), absl::MakeConstSpan(&evaluate, 1));
   comparison.ranks = job.Description();
   comparison.num_ranks = run.ranks.size;
   comparison.processor = run.backend->processor().name;
   comparison.threads = run.backend->processor().threads;
   comparison.cluster = run.priced.cluster.name();
-  comparison.sequence = config.sequence();
+  comparison.unit = run.unit();
   comparison.on_loopback = job.emulates_hosts();
   return comparison;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/model/sample_unit.h"
 #include "core/proto/estimate.pb.h"
 #include "core/proto/strategy.pb.h"
 #include "tools/report/step_view.h"
@@ -29,7 +30,7 @@ enum class Outcome {
 // A strategy's steps on the slowest rank.
 struct StrategyResult {
   std::string label;
-  int64_t batch = 0;          // sequences of a step
+  int64_t batch = 0;          // rows of a step
   int64_t micro_batches = 1;  // of a step
   // That the user has set for a rank, or of a device that --cluster describes; 0: none.
   int64_t memory_limit_bytes = 0;
@@ -65,7 +66,7 @@ struct Comparison {
   // All ranks ran on one host, and estimates are those of ranks on several: --hosts.
   bool on_loopback = false;
   bool predicted_only = false;  // nothing was to run: --plan_only
-  int64_t sequence = 0;         // tokens of a sequence
+  SampleUnit unit;              // of a row of the batch
   int rounds = 0;
   bool alternated = true;  // else the strategies ran one after the other
   std::vector<StrategyResult> strategies;

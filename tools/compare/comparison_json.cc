@@ -28,13 +28,13 @@ std::string NameOf(Outcome outcome) {
   return "not run";
 }
 
-Json MeasuredJson(const StrategyResult& result, int64_t sequence) {
+Json MeasuredJson(const StrategyResult& result, const SampleUnit& unit) {
   const double median = Quantile(result.step_seconds, 0.5);
   Json json;
   json["step_seconds"] = median;
   json["first_quartile_seconds"] = Quantile(result.step_seconds, 0.25);
   json["third_quartile_seconds"] = Quantile(result.step_seconds, 0.75);
-  SetRates(result.batch, sequence, median, &json);
+  SetRates(result.batch, unit, median, &json);
   json["computation_seconds"] = Quantile(result.computation_seconds, 0.5);
   json["communication_seconds"] = Quantile(result.communication_seconds, 0.5);
   json["exposed_seconds"] = ExposedSeconds(result);
@@ -51,7 +51,7 @@ Json MeasuredJson(const StrategyResult& result, int64_t sequence) {
   return json;
 }
 
-Json StrategyJson(const StrategyResult& result, int64_t sequence) {
+Json StrategyJson(const StrategyResult& result, const SampleUnit& unit) {
   Json json;
   json["name"] = result.label;
   json["outcome"] = NameOf(result.outcome);
@@ -60,14 +60,14 @@ Json StrategyJson(const StrategyResult& result, int64_t sequence) {
   json["micro_batches"] = result.micro_batches;
   if (result.memory_limit_bytes > 0) json["memory_limit_bytes"] = result.memory_limit_bytes;
   if (result.estimated.step_seconds() > 0) {
-    json["estimated"] = EstimateJson(result.estimated, result.batch, sequence);
+    json["estimated"] = EstimateJson(result.estimated, result.batch, unit);
   }
   const bool ran = result.outcome == Outcome::kRan;
   if ((ran || result.outcome == Outcome::kPriced) && result.calibrated.step_seconds() > 0) {
-    Json& calibrated = json["calibrated"] = EstimateJson(result.calibrated, result.batch, sequence);
+    Json& calibrated = json["calibrated"] = EstimateJson(result.calibrated, result.batch, unit);
     calibrated["rounds"] = result.calibrated_rounds;
   }
-  if (ran) json["measured"] = MeasuredJson(result, sequence);
+  if (ran) json["measured"] = MeasuredJson(result, unit);
   return json;
 }
 
@@ -83,14 +83,14 @@ std::string ComparisonJson(const Comparison& comparison) {
   json["cluster"] = comparison.cluster;
   json["measured_on_loopback"] = comparison.on_loopback;
   json["batch"] = CommonBatch(comparison);
-  json["tokens"] = CommonBatch(comparison) * comparison.sequence;
+  json[comparison.unit.unit + "s"] = CommonBatch(comparison) * comparison.unit.per_row;
   json["rounds"] = comparison.rounds;
   json["alternated"] = comparison.alternated;
   const std::string recommendation = RecommendationOf(comparison);
   if (!recommendation.empty()) json["recommendation"] = recommendation;
   json["strategies"] = Json::array();
   for (const StrategyResult& result : comparison.strategies) {
-    json["strategies"].push_back(StrategyJson(result, comparison.sequence));
+    json["strategies"].push_back(StrategyJson(result, comparison.unit));
   }
   return json.dump(2) + "\n";
 }

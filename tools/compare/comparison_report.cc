@@ -61,7 +61,7 @@ ReportedStrategy ReportedOf(const StrategyResult& result, const Comparison& comp
     reported.losses = result.losses;
     reported.first_step = result.last_step - static_cast<int64_t>(result.losses.size()) + 1;
   }
-  reported.tokens = result.batch * comparison.sequence;
+  reported.units = result.batch * comparison.unit.per_row;
   reported.memory_limit_bytes = result.memory_limit_bytes;
   reported.view = result.view;
   reported.explanation = result.explanation;
@@ -100,6 +100,7 @@ ReportData ComparisonReport(const CompareCommandLine& line, const Comparison& co
                    line.model->name);
   data.written_by = absl::StrCat("tessera compare ", kVersion);
   data.model = comparison.model;
+  data.rate = comparison.unit.Rate();
   if (!comparison.predicted_only) data.machine = comparison.processor;
   data.ranks = comparison.ranks;
   data.threads = comparison.predicted_only ? 0 : comparison.threads;

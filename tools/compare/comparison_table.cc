@@ -180,11 +180,13 @@ void AddTimes(const Comparison& comparison, Rows* rows) {
       [](const StrategyResult& each) { return Quantile(each.step_seconds, 0.75); }, rows);
   const StrategyResult* const base = BaseOf(comparison);
   if (base != nullptr && comparison.strategies.size() > 1) AddStepTimeRatios(*base, rows);
+  const SampleUnit& unit = comparison.unit;
   AddRateRow(
-      "tokens/s",
-      [&comparison](const StrategyResult& each) { return each.batch * comparison.sequence; }, rows);
-  AddRateRow(
-      "samples/s", [](const StrategyResult& each) { return each.batch; }, rows);
+      unit.Rate(), [&unit](const StrategyResult& each) { return each.batch * unit.per_row; }, rows);
+  if (unit.row != unit.unit) {
+    AddRateRow(
+        "samples/s", [](const StrategyResult& each) { return each.batch; }, rows);
+  }
   AddTimeRow(
       "computation alone", [](const StepCost& cost) { return cost.computation_seconds(); },
       [](const StrategyResult& each) { return Median(each.computation_seconds); }, rows);
@@ -271,11 +273,15 @@ std::string PredictionTable(const Comparison& comparison) {
     const std::vector<double>& rounds = each.calibrated_rounds;
     return absl::StrFormat("%.1f%%", 100 * HalfInterquartileRange(rounds) / Median(rounds));
   });
-  add("tokens/s", [&comparison](const StrategyResult& each) {
-    return Rate(each.batch * comparison.sequence, each.calibrated.step_seconds());
+  const SampleUnit& unit = comparison.unit;
+  add(unit.Rate(), [&unit](const StrategyResult& each) {
+    return Rate(each.batch * unit.per_row, each.calibrated.step_seconds());
   });
-  add("samples/s",
-      [](const StrategyResult& each) { return Rate(each.batch, each.calibrated.step_seconds()); });
+  if (unit.row != unit.unit) {
+    add("samples/s", [](const StrategyResult& each) {
+      return Rate(each.batch, each.calibrated.step_seconds());
+    });
+  }
   add_seconds("computation", [](const StepCost& cost) { return cost.computation_seconds(); });
   add_seconds("communication", CommunicationSeconds);
   add_seconds("  exposed", [](const StepCost& cost) { return cost.exposed_seconds(); });

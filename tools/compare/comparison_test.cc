@@ -44,7 +44,7 @@ Comparison Example() {
   Comparison comparison;
   comparison.model = "gpt";
   comparison.cluster = "a cluster";
-  comparison.sequence = 125;
+  comparison.unit = {"sequence", "token", 125};
   comparison.rounds = 2;
   comparison.strategies = {Result("ddp", 0.1), Result("fsdp:reshard=no:prefetch=2", 0.2)};
   for (StepCost* cost : {&comparison.strategies[0].estimated, &comparison.strategies[0].counted}) {

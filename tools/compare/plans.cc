@@ -67,13 +67,14 @@ StrategyResult FailedResult(const CellRequest& request, const absl::Status& stat
 // Sets what a comparison says of all strategies, from the first one that was planned.
 void Describe(const CompareCommandLine& line, const Cell& cell, Comparison* comparison) {
   const ConfiguredRun& run = *cell.configured;
-  comparison->model = StepLine(line.model->name, run.config, cell.prepared.compiled.graphs);
+  comparison->model =
+      StepLine(line.model->name, run.config, run.unit(), cell.prepared.compiled.graphs);
   comparison->ranks = Counted(line.planned_ranks, "rank");
   comparison->num_ranks = line.planned_ranks;
   comparison->processor = run.backend->processor().name;
   comparison->threads = run.backend->processor().threads;
   comparison->cluster = run.priced.cluster.name();
-  comparison->sequence = run.config.sequence();
+  comparison->unit = run.unit();
 }
 
 }  // namespace

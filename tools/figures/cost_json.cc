@@ -22,16 +22,16 @@ Json CollectivesJson(const StepCost& cost, bool with_times) {
   return list;
 }
 
-void SetRates(int64_t batch, int64_t sequence, double step_seconds, Json* json) {
+void SetRates(int64_t batch, const SampleUnit& unit, double step_seconds, Json* json) {
   const double samples = static_cast<double>(batch) / step_seconds;
-  (*json)["tokens_per_second"] = samples * static_cast<double>(sequence);
+  (*json)[unit.RateField()] = samples * static_cast<double>(unit.per_row);
   (*json)["samples_per_second"] = samples;
 }
 
-Json EstimateJson(const StepCost& cost, int64_t batch, int64_t sequence) {
+Json EstimateJson(const StepCost& cost, int64_t batch, const SampleUnit& unit) {
   Json json;
   json["step_seconds"] = cost.step_seconds();
-  SetRates(batch, sequence, cost.step_seconds(), &json);
+  SetRates(batch, unit, cost.step_seconds(), &json);
   json["computation_seconds"] = cost.computation_seconds();
   json["measured_seconds"] = cost.measured_seconds();
   json["interpolated_seconds"] = cost.interpolated_seconds();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "core/model/sample_unit.h"
 #include "core/proto/estimate.pb.h"
 
 namespace tessera {
@@ -16,12 +17,12 @@ using Json = nlohmann::ordered_json;
 // Returns the list of a step's collectives, with or without their times.
 Json CollectivesJson(const StepCost& cost, bool with_times);
 
-// Sets how many tokens and samples are processed in a second: steps of `batch` sequences of
-// `sequence` tokens.
-void SetRates(int64_t batch, int64_t sequence, double step_seconds, Json* json);
+// Sets how many units ("tokens_per_second") and samples are processed in a second: in steps of
+// `batch` rows.
+void SetRates(int64_t batch, const SampleUnit& unit, double step_seconds, Json* json);
 
 // Returns the predicted cost of such a step.
-Json EstimateJson(const StepCost& cost, int64_t batch, int64_t sequence);
+Json EstimateJson(const StepCost& cost, int64_t batch, const SampleUnit& unit);
 
 }  // namespace tessera
 

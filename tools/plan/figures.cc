@@ -7,7 +7,7 @@ constexpr double kSecondsPerDay = 24 * 60 * 60;
 
 }  // namespace
 
-double Figures::DaysFor(double tokens) const { return tokens / tokens_per_second / kSecondsPerDay; }
+double Figures::DaysFor(double units) const { return units / units_per_second / kSecondsPerDay; }
 
 Figures FiguresOf(const Cell& cell) {
   const RunConfig& config = cell.configured->config;
@@ -16,12 +16,12 @@ Figures FiguresOf(const Cell& cell) {
   figures.ranks = cell.request.ranks;
   figures.notes = cell.notes;
   figures.batch = config.batch();
-  figures.sequence = config.sequence();
+  figures.unit = cell.configured->unit();
   figures.micro_batches = config.micro_batches();
   figures.recompute = config.recompute();
   figures.cost = cell.prepared.estimated;
   const double seconds = figures.cost.step_seconds();
-  figures.tokens_per_second = static_cast<double>(config.batch() * config.sequence()) / seconds;
+  figures.units_per_second = static_cast<double>(config.batch() * figures.unit.per_row) / seconds;
   figures.mfu = EstimatedMfu(*cell.configured, cell.prepared);
   figures.peak_bytes = cell.peak_bytes();
   figures.limit_bytes = cell.memory.bytes;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/model/sample_unit.h"
 #include "core/proto/estimate.pb.h"
 #include "core/proto/strategy.pb.h"
 #include "tools/plan/cell.h"
@@ -22,11 +23,12 @@ struct Figures {
   std::string fault;  // one sentence without its end if it could not be planned; else ""
   std::vector<std::string> notes;
   // The fields below are those of a step that was planned.
-  int64_t batch = 0, sequence = 0;  // sequences of a step, and tokens of a sequence
+  int64_t batch = 0;  // rows of a step
+  SampleUnit unit;    // of a row
   int64_t micro_batches = 1;
   std::string recompute;  // as in the configuration
   StepCost cost;          // predicted
-  double tokens_per_second = 0;
+  double units_per_second = 0;
   // The FLOPs of the model, without recomputation, per second of all ranks, over those of which
   // their devices are capable in the dtype of the matmuls: model FLOPs utilization, in [0, 1].
   double mfu = 0;
@@ -39,8 +41,8 @@ struct Figures {
 
   bool planned() const { return fault.empty(); }
   bool fits() const { return limit_bytes <= 0 || peak_bytes <= limit_bytes; }
-  // Returns the days that training on so many tokens takes.
-  double DaysFor(double tokens) const;
+  // Returns the days that training on so many units (tokens, pictures) takes.
+  double DaysFor(double units) const;
 };
 
 // Returns the figures of a planned step.

@@ -192,8 +192,8 @@ absl::Status PlanAndShow(const PlanCommandLine& line, const CellRequest& request
     ASSIGN_OR_RETURN(steps->back().view, ViewOfRun(*cell->configured, cell->prepared.compiled));
   }
   if (command->step.empty()) {
-    command->step =
-        StepLine(line.model->name, cell->configured->config, cell->prepared.compiled.graphs);
+    command->step = StepLine(line.model->name, cell->configured->config, cell->configured->unit(),
+                             cell->prepared.compiled.graphs);
     command->cluster = cell->configured->priced.cluster.name();
   }
   RETURN_IF_ERROR(WriteFiles(line, *cell));

@@ -48,7 +48,7 @@ ReportedStrategy ReportedOf(ShownStep step, bool several) {
   }
   reported.estimated = std::move(figures.cost);
   reported.explanation = std::move(figures.explanation);
-  reported.tokens = figures.batch * figures.sequence;
+  reported.units = figures.batch * figures.unit.per_row;
   reported.memory_limit_bytes = figures.limit_bytes;
   reported.view = std::move(step.view);
   return reported;
@@ -93,7 +93,7 @@ Json StepJson(const Figures& figures, double tokens) {
     return json;
   }
   json["batch"] = figures.batch;
-  json["sequence"] = figures.sequence;
+  json["sequence"] = figures.unit.per_row;
   json["micro_batches"] = figures.micro_batches;
   json["recompute"] = figures.recompute;
   json["fits"] = figures.fits();
@@ -107,7 +107,7 @@ Json StepJson(const Figures& figures, double tokens) {
   if (tokens > 0) json["days"] = figures.DaysFor(tokens);
   json["sent_bytes"] = figures.sent_bytes;
   json["notes"] = figures.notes;
-  json["estimated"] = EstimateJson(figures.cost, figures.batch, figures.sequence);
+  json["estimated"] = EstimateJson(figures.cost, figures.batch, figures.unit);
   if (HasReasons(figures.explanation)) {
     json["explanation"] = ExplanationJson(figures.explanation);
   }
@@ -145,6 +145,7 @@ ReportData PlanReportData(const ShownCommand& command, std::vector<ShownStep> st
                             command.model, " planned");
   data.written_by = absl::StrCat("tessera plan ", kVersion);
   data.model = command.step;
+  data.rate = steps.front().figures.unit.Rate();
   data.cluster = command.cluster;
   if (!several) data.ranks = Counted(steps.front().figures.ranks, "rank");
   data.recommendation = PlanRecommendation(steps);

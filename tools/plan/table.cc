@@ -33,8 +33,8 @@ std::string Spare(const Figures& figures) {
 
 using Row = std::vector<std::string>;
 
-Row TitlesOf(double tokens) {
-  Row titles = {"ranks", "step", "tokens/s", "MFU"};
+Row TitlesOf(const SampleUnit& unit, double tokens) {
+  Row titles = {"ranks", "step", unit.Rate(), "MFU"};
   if (tokens > 0) titles.emplace_back("days");
   for (const char* title : {"peak", "spare", "sent", "exposed"}) titles.emplace_back(title);
   return titles;
@@ -42,7 +42,7 @@ Row TitlesOf(double tokens) {
 
 Row RowOf(const Figures& figures, double tokens) {
   Row row = {absl::StrCat(figures.ranks), Seconds(figures.cost.step_seconds()),
-             FormatCount(figures.tokens_per_second), absl::StrFormat("%.1f%%", 100 * figures.mfu)};
+             FormatCount(figures.units_per_second), absl::StrFormat("%.1f%%", 100 * figures.mfu)};
   if (tokens > 0) row.push_back(Days(figures.DaysFor(tokens)));
   row.insert(row.end(), {FormatBytes(figures.peak_bytes), Spare(figures),
                          figures.sent_bytes > 0 ? FormatBytes(figures.sent_bytes) : kNothing,
@@ -136,7 +136,7 @@ std::string PlanTitle(const std::string& step, const std::string& cluster,
 std::string FiguresTable(absl::Span<const Figures> all, double tokens) {
   const Figures* const first = FirstPlanned(all);
   if (first == nullptr) return "";
-  std::vector<Row> rows = {TitlesOf(tokens)};
+  std::vector<Row> rows = {TitlesOf(first->unit, tokens)};
   std::vector<int64_t> batches;
   for (const Figures& each : all) {
     if (!each.planned()) continue;

@@ -16,11 +16,11 @@ Figures Sample(const std::string& label, int ranks) {
   figures.label = label;
   figures.ranks = ranks;
   figures.batch = 1024;
-  figures.sequence = 2048;
+  figures.unit = {"sequence", "token", 2048};
   figures.recompute = "none";
   figures.cost.set_step_seconds(19.3);
   figures.cost.set_exposed_seconds(0.656);
-  figures.tokens_per_second = 1024 * 2048 / 19.3;
+  figures.units_per_second = 1024 * 2048 / 19.3;
   figures.mfu = 0.71;
   figures.peak_bytes = int64_t{153} << 30;
   figures.limit_bytes = int64_t{75} << 30;

@@ -47,7 +47,7 @@ struct ReportedStrategy {
   std::optional<MeasuredStep> measured;
   int64_t first_step = 1;          // that of losses[0]
   std::vector<double> losses;      // by step
-  int64_t tokens = 0;              // of a step, over all ranks
+  int64_t units = 0;               // of a step, over all ranks
   int64_t memory_limit_bytes = 0;  // of a rank; 0: none
   std::optional<StepView> view;
   strategy::Explanation explanation;  // of its Plan, by the strategy; may be empty
@@ -58,6 +58,7 @@ struct ReportData {
   std::string title;           // "4 strategies compared on gpt"
   std::string written_by;      // "tessera compare 0.4"
   std::string model;           // "gpt: 842K parameters, 16 sequences of 128 tokens a step, adamw"
+  std::string rate;            // "tokens/s"
   std::string machine;         // "AMD EPYC, AVX2"
   std::string ranks;           // "2 ranks, shm"
   int threads = 0;             // of each rank

@@ -50,6 +50,12 @@ std::string EvaluationText(const EvaluationResult& result) {
                       ", ", FormatSeconds(result.seconds), ")");
 }
 
+// Returns what the loss is a mean over: bytes of a text, or random tokens; "" for other data.
+std::string SymbolOf(const ConfiguredRun& configured) {
+  if (configured.model->AsLanguageModel() == nullptr) return "";
+  return configured.config.data().file() == kSyntheticData ? "token" : "byte";
+}
+
 TrainLoop::TrainLoop(const ConfiguredRun& configured, const MachineRates& rates,
                      const LoopOptions& options, Engine* engine, Trainer* trainer)
     : configured_(configured),
@@ -61,7 +67,7 @@ TrainLoop::TrainLoop(const ConfiguredRun& configured, const MachineRates& rates,
       stop_(configured.ranks.ranks),
       scale_(Scale()),
       first_step_(trainer->step() + 1),
-      summary_(configured.config.data().file() == kSyntheticData ? "token" : "byte"),
+      summary_(scale_.unit, SymbolOf(configured)),
       measured_(&engine->executor(kTrain), engine->options().rank.collectives),
       prices_(configured) {
   if (options.start_step < 0) return;
@@ -74,7 +80,9 @@ StepScale TrainLoop::Scale() const {
   const Program& program = engine_->executor(kTrain).program();
   StepScale scale;
   scale.total_steps = configured_.config.steps();
-  scale.tokens = configured_.config.batch() * configured_.config.sequence();
+  const SampleUnit unit = configured_.unit();
+  scale.unit = unit.unit;
+  scale.units = configured_.config.batch() * unit.per_row;
   scale.best_seconds = WorkOf(program).model_flops / rates_.flops_per_second;
   scale.limit_seconds = LimitSeconds(program, rates_);
   scale.memory_bytes = engine_->run().arena_bytes();
@@ -187,7 +195,7 @@ absl::StatusOr<StepResult> TrainLoop::RunStep(Progress& progress) {
     ASSIGN_OR_RETURN(result, trainer_->Step(timed ? Timing::kInstructions : Timing::kNone));
   }
   if (!result.finite) return NotFinite(result);
-  summary_.AddStep(scale_.tokens, result.seconds);
+  summary_.AddStep(scale_.units, result.seconds);
   communication_.reset();
   if (timed) RecordTimes();
   RETURN_IF_ERROR(AgreeAfterStep(result, progress));
@@ -289,7 +297,8 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   line.grad_norm = result.grad_norm;
   line.lr = result.lr;
   line.step_seconds = result.seconds;
-  line.tokens_per_second = static_cast<double>(scale_.tokens) / result.seconds;
+  line.unit = scale_.unit;
+  line.units_per_second = static_cast<double>(scale_.units) / result.seconds;
   line.mfu = scale_.best_seconds / result.seconds;
   line.model_flops_per_second = line.mfu * rates_.flops_per_second;
   line.peak_bytes = scale_.memory_bytes;
@@ -304,6 +313,7 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
     evaluation_stopped_ = !evaluated.complete;
     if (evaluated.complete) {
       line.eval_loss = evaluated.loss;
+      line.eval_metrics = evaluated.metrics;
       summary_.AddEvaluation(result.step, evaluated.loss);
       progress.Line(absl::StrCat("step ", result.step, ": ", EvaluationText(evaluated)));
     }

@@ -202,7 +202,8 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& command, c
   if (!opened.ok()) PrintNotes(notes);
   RETURN_IF_ERROR(opened.status());
   PrintLine(absl::StrCat("run folder: ", opened->path));
-  PrintLine(ModelLine(configured.definition->name, configured.config, compiled, job.Description()));
+  PrintLine(ModelLine(configured.definition->name, configured.config, configured.unit(), compiled,
+                      job.Description()));
   PrintNotes(notes);
   if (opened->folder != nullptr) {
     RETURN_IF_ERROR(WriteDumps(line.dump, prepared, ranks.size, opened->folder.get()));
@@ -269,10 +270,10 @@ std::string OriginOfRates(const CommandLine& line, const Backend& backend) {
 
 // "26.4K tokens/s, MFU 65.1%".
 std::string RateLine(const ConfiguredRun& configured, const PreparedRun& prepared) {
-  const RunConfig& config = configured.config;
-  const double tokens = static_cast<double>(config.batch() * config.sequence());
-  return absl::StrFormat("%s tokens/s, MFU %.1f%%\n",
-                         FormatCount(tokens / prepared.estimated.step_seconds()),
+  const SampleUnit unit = configured.unit();
+  const auto units = static_cast<double>(configured.config.batch() * unit.per_row);
+  return absl::StrFormat("%s %s, MFU %.1f%%\n",
+                         FormatCount(units / prepared.estimated.step_seconds()), unit.Rate(),
                          100 * EstimatedMfu(configured, prepared));
 }
 
@@ -288,11 +289,12 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
   const CompiledRun& compiled = prepared.compiled;
   PrintNotes(notes);
   const Cluster& described = configured.priced.cluster;
-  PrintText(line.cluster.empty()
-                ? PlanReport(definition.name, configured.config, compiled, size, AvailableMemory())
-                : PlanReport(definition.name, configured.config, compiled, size,
-                             described.memory_bytes(),
-                             absl::StrCat("a device of ", described.name())));
+  const SampleUnit unit = configured.unit();
+  PrintText(
+      line.cluster.empty()
+          ? PlanReport(definition.name, configured.config, unit, compiled, size, AvailableMemory())
+          : PlanReport(definition.name, configured.config, unit, compiled, size,
+                       described.memory_bytes(), absl::StrCat("a device of ", described.name())));
   if (line.mode == Mode::kTrain) {
     const auto& [cluster, site] = configured.priced;
     PrintText(absl::StrCat(

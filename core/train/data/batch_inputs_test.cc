@@ -33,7 +33,7 @@ absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
   RunConfig config = BigramConfig();
   config.set_batch(kBatch);
   config.set_sequence(kSequence);
-  ASSIGN_OR_RETURN(std::vector<Graph> graphs,
+  ASSIGN_OR_RETURN(const std::vector<Graph> graphs,
                    RecordRun(BigramModel(), config, RunGraphs::kEvaluate));
   Plan plan;
   Stage& stage = *plan.add_stages();
@@ -41,7 +41,7 @@ absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
   StoreChoice& store = *stage.add_store();
   store.set_path("tokens|targets");
   store.set_layout(layout.ToString(mesh));
-  return CompileTogether(std::move(graphs), plan, backend, ranks);
+  return CompileTogether(graphs, plan, backend, ranks);
 }
 
 std::vector<double> InputOf(Engine& engine, absl::string_view name) {
@@ -107,7 +107,7 @@ TEST(BatchInputsTest, EachRankGetsItsPart) {
     const std::vector<absl::Status> statuses =
         comm::RunFake({.ranks = mesh.size()}, [&](comm::World& world) -> absl::Status {
           ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
-          const absl::Status status = CheckInputs(*dataset, mesh, layout, last, *ranks);
+          absl::Status status = CheckInputs(*dataset, mesh, layout, last, *ranks);
           if (!status.ok()) ranks->Abort(status);
           return status;
         });

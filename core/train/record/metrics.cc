@@ -94,7 +94,7 @@ nlohmann::ordered_json JsonOf(const StepMetrics& metrics) {
       {"grad_norm", metrics.grad_norm},
       {"lr", metrics.lr},
       {"step_seconds", metrics.step_seconds},
-      {"tokens_per_second", metrics.tokens_per_second},
+      {absl::StrCat(metrics.unit, "s_per_second"), metrics.units_per_second},
       {"model_flops_per_second", metrics.model_flops_per_second},
       {"mfu", metrics.mfu},
       {"peak_bytes", metrics.peak_bytes},
@@ -105,6 +105,7 @@ nlohmann::ordered_json JsonOf(const StepMetrics& metrics) {
     entry["exposed_communication_seconds"] = metrics.communication->exposed_seconds;
   }
   if (metrics.eval_loss.has_value()) entry["eval_loss"] = *metrics.eval_loss;
+  for (const auto& [name, value] : metrics.eval_metrics) entry["eval_" + name] = value;
   return entry;
 }
 
@@ -115,7 +116,7 @@ std::vector<TensorboardScalar> ScalarsOf(const StepMetrics& metrics) {
       {"grad_norm", metrics.grad_norm},
       {"lr", metrics.lr},
       {"time_metrics/end_to_end(s)", metrics.step_seconds},
-      {"throughput(tps)", metrics.tokens_per_second / static_cast<double>(metrics.ranks)},
+      {"throughput(tps)", metrics.units_per_second / static_cast<double>(metrics.ranks)},
       {"tflops", metrics.model_flops_per_second / 1e12},
       {"mfu(%)", 100 * metrics.mfu},
       {"memory/max_active(GiB)", static_cast<double>(metrics.peak_bytes) / kGibibyte},
@@ -128,6 +129,9 @@ std::vector<TensorboardScalar> ScalarsOf(const StepMetrics& metrics) {
   }
   if (metrics.eval_loss.has_value()) {
     scalars.push_back({"validation_metrics/loss", *metrics.eval_loss});
+  }
+  for (const auto& [name, value] : metrics.eval_metrics) {
+    scalars.push_back({"validation_metrics/" + name, value});
   }
   return scalars;
 }

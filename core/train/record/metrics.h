@@ -9,8 +9,9 @@
 //
 // bytes_sent and the seconds of communication are those of rank 0; they are present if the run has
 // several ranks and the step was timed by instruction. eval_loss is present if an evaluation
-// followed the step. mfu is a fraction (1 = the machine's best rate). Numbers are written exactly;
-// one that is not finite is null.
+// followed the step, with the model's metrics ("eval_accuracy"). tokens_per_second has the name of
+// what the model counts: "pictures_per_second". mfu is a fraction (1 = the machine's best rate).
+// Numbers are written exactly; one that is not finite is null.
 //
 // An event file (tensorboard_file.h) has the same for TensorBoard, in torchtitan's units and under
 // its tags, where it has one:
@@ -19,14 +20,14 @@
 //   grad_norm                      grad_norm
 //   lr                             lr
 //   time_metrics/end_to_end(s)     step_seconds
-//   throughput(tps)                tokens_per_second, those of one rank
+//   throughput(tps)                tokens_per_second, or the like, those of one rank
 //   tflops                         model_flops_per_second / 1e12
 //   mfu(%)                         100 * mfu
 //   memory/max_active(GiB)         peak_bytes / 2^30
 //   communication/bytes_sent       bytes_sent
 //   communication/seconds          communication_seconds
 //   communication/exposed_seconds  exposed_communication_seconds
-//   validation_metrics/loss        eval_loss
+//   validation_metrics/loss        eval_loss; the same for metrics
 #ifndef TESSERA_CORE_TRAIN_RECORD_METRICS_H_
 #define TESSERA_CORE_TRAIN_RECORD_METRICS_H_
 
@@ -51,7 +52,8 @@ struct StepMetrics {
   double grad_norm = 0;  // before clipping
   double lr = 0;
   double step_seconds = 0;
-  double tokens_per_second = 0;       // of all ranks
+  std::string unit = "sample";        // of the batch, in the singular: "token"
+  double units_per_second = 0;        // of all ranks
   double model_flops_per_second = 0;  // of one rank
   double mfu = 0;
   int64_t peak_bytes = 0;  // the planned peak, which is also the allocated one
@@ -62,7 +64,8 @@ struct StepMetrics {
   };
   std::optional<Communication> communication;
   std::optional<double> eval_loss;
-  int64_t ranks = 1;  // not written
+  std::vector<std::pair<std::string, double>> eval_metrics;  // of the same evaluation, by name
+  int64_t ranks = 1;                                         // not written
 };
 
 // Not thread-safe.

@@ -140,7 +140,8 @@ TEST(MetricsTest, WritesTheSameForTensorBoard) {
   metrics.grad_norm = 0.75;
   metrics.lr = 0.125;
   metrics.step_seconds = 0.5;
-  metrics.tokens_per_second = 4096;
+  metrics.unit = "token";
+  metrics.units_per_second = 4096;
   metrics.model_flops_per_second = 3e12;
   metrics.mfu = 0.25;
   metrics.peak_bytes = int64_t{3} << 29;

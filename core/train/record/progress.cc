@@ -36,7 +36,7 @@ double RatioOrZero(double amount, double seconds) { return seconds > 0 ? amount 
 std::string StepLine(const StepReport& report, const StepScale& scale, int width) {
   const int digits = static_cast<int>(absl::StrCat(scale.total_steps).size());
   const double milliseconds = report.seconds * 1e3;
-  const double tokens_per_second = RatioOrZero(static_cast<double>(scale.tokens), report.seconds);
+  const double rate = RatioOrZero(static_cast<double>(scale.units), report.seconds);
   struct Column {
     std::string text;
     int dispensability;  // the column with the highest is left out first
@@ -47,7 +47,7 @@ std::string StepLine(const StepReport& report, const StepScale& scale, int width
       {absl::StrCat("grad_norm ", Number(report.grad_norm)), 5},
       {absl::StrFormat("lr %.2e", report.lr), 6},
       {absl::StrFormat("%8.*f ms", milliseconds < 100 ? 2 : 0, milliseconds), 3},
-      {absl::StrFormat("%6s tokens/s", FormatCount(tokens_per_second)), 2},
+      {absl::StrFormat("%6s %ss/s", FormatCount(rate), scale.unit), 2},
       {absl::StrFormat("MFU %5.1f%%", 100 * RatioOrZero(scale.best_seconds, report.seconds)), 4},
       {absl::StrFormat("%5.1f%% of limit", 100 * RatioOrZero(scale.limit_seconds, report.seconds)),
        7},
@@ -88,7 +88,7 @@ std::string ProgressBar(const StepReport& report, const StepScale& scale, double
 Progress::Progress(std::FILE* out, ProgressOptions options, StepScale scale, Clock clock)
     : out_(out),
       options_(std::move(options)),
-      scale_(scale),
+      scale_(std::move(scale)),
       clock_(std::move(clock)),
       start_(clock_()) {}
 

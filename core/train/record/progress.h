@@ -18,10 +18,11 @@ namespace tessera {
 // The constants of a run's steps.
 struct StepScale {
   int64_t total_steps = 0;
-  int64_t tokens = 0;        // in the global batch of one step
-  double best_seconds = 0;   // one step's model FLOPs at the machine's matmul rate
-  double limit_seconds = 0;  // one step, if every operator ran at its own limit
-  int64_t memory_bytes = 0;  // the peak
+  std::string unit = "sample";  // of the batch, in the singular: "token"
+  int64_t units = 0;            // in the global batch of one step
+  double best_seconds = 0;      // one step's model FLOPs at the machine's matmul rate
+  double limit_seconds = 0;     // one step, if every operator ran at its own limit
+  int64_t memory_bytes = 0;     // the peak
 };
 
 struct StepReport {

@@ -17,11 +17,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr StepScale kScale = {.total_steps = 1000,
-                              .tokens = 512,
-                              .best_seconds = 0.00625,
-                              .limit_seconds = 0.009,
-                              .memory_bytes = 1320702444};
+const StepScale kScale = {.total_steps = 1000,
+                          .unit = "token",
+                          .units = 512,
+                          .best_seconds = 0.00625,
+                          .limit_seconds = 0.009,
+                          .memory_bytes = 1320702444};
 
 TEST(ProgressTest, StepLine) {
   EXPECT_EQ(StepLine({12, 2.3456, 0.871, 9.8e-4, 0.0125}, kScale),

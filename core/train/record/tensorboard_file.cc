@@ -106,7 +106,7 @@ absl::Status TensorboardFile::Write(int64_t step, absl::Span<const TensorboardSc
   event.set_step(step);
   for (const TensorboardScalar& scalar : scalars) {
     tensorboard::Summary::Value* const value = event.mutable_summary()->add_value();
-    value->set_tag(std::string(scalar.tag));
+    value->set_tag(scalar.tag);
     value->set_simple_value(static_cast<float>(scalar.value));
   }
   return Append(Record(event));

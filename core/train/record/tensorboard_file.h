@@ -24,7 +24,7 @@ namespace tessera {
 // A number that TensorBoard draws in the chart `tag`. The file holds it in single precision; it may
 // be infinite or NaN.
 struct TensorboardScalar {
-  absl::string_view tag;
+  std::string tag;
   double value = 0;
 };
 

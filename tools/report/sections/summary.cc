@@ -47,21 +47,21 @@ std::string Predicted(const std::optional<StepCost>& cost,
   return text;
 }
 
-// Returns the tokens of all ranks in a second, measured or else predicted.
-std::string TokenRate(const ReportedStrategy& strategy) {
+// Returns the units of all ranks in a second, measured or else predicted.
+std::string UnitRate(const ReportedStrategy& strategy) {
   double seconds = 0;
   if (strategy.measured.has_value()) {
     seconds = strategy.measured->median_seconds;
   } else if (strategy.estimated.has_value()) {
     seconds = strategy.estimated->step_seconds();
   }
-  if (strategy.tokens == 0 || !(seconds > 0)) return kNothing;
-  return FormatCount(static_cast<double>(strategy.tokens) / seconds);
+  if (strategy.units == 0 || !(seconds > 0)) return kNothing;
+  return FormatCount(static_cast<double>(strategy.units) / seconds);
 }
 
 // A column of the table. It is left out if it has nothing for any strategy.
 struct Column {
-  const char* title;
+  const char* title;  // null: that of ReportData::rate
   std::string (*text_of)(const ReportedStrategy& strategy);
 };
 
@@ -82,7 +82,7 @@ constexpr Column kColumns[] = {
        return each.measured.has_value() ? FormatSeconds(each.measured->median_seconds)
                                         : std::string(kNothing);
      }},
-    {"tokens/s", TokenRate},
+    {nullptr, UnitRate},
     {"exposed",
      [](const ReportedStrategy& each) {
        const bool priced = each.estimated.has_value() && each.estimated->step_seconds() > 0;
@@ -106,7 +106,7 @@ DataTable SummaryTable(const ReportData& data) {
     std::vector<std::string> cells;
     for (const ReportedStrategy& each : data.strategies) cells.push_back(column.text_of(each));
     if (absl::c_all_of(cells, [](const std::string& cell) { return cell == kNothing; })) continue;
-    table.columns.push_back(column.title);
+    table.columns.push_back(column.title != nullptr ? column.title : data.rate);
     for (size_t i = 0; i < cells.size(); ++i) table.rows[i].push_back(std::move(cells[i]));
   }
   return table;

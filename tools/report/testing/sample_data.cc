@@ -90,6 +90,7 @@ ReportData SampleHead(const std::string& title) {
   ReportData data;
   data.title = title;
   data.written_by = "the sample of tools/report";
+  data.rate = "tokens/s";
   data.model = "gpt: a small one, 16 sequences of 64 tokens a step, adamw";
   data.machine = "a CPU of two cores";
   data.ranks = absl::StrCat(kRanks, " ranks, tcp");
@@ -151,7 +152,7 @@ ReportedStrategy SampleStrategy(const std::string& label, const std::vector<Grap
   ReportedStrategy strategy;
   strategy.label = label;
   strategy.ranks = ranks;
-  strategy.tokens = kBatch * kSequence;
+  strategy.units = kBatch * kSequence;
   strategy.estimated = EstimateStep(*run.FindProgram(kTrain), cluster, site, nullptr);
   strategy.view = MakeStepView(TrainOf(graphs), run, cluster, site, nullptr);
   return strategy;

@@ -69,13 +69,12 @@ std::string MemoryRows(const CompiledRun& run, MemorySide side) {
   return table + Row("planned", planned);
 }
 
-std::string StepText(absl::string_view model, const RunConfig& config,
+std::string StepText(absl::string_view model, const RunConfig& config, const SampleUnit& unit,
                      absl::Span<const Graph> graphs, absl::string_view micro_batches) {
   const bool lowered = !config.dtype().empty() && config.dtype() != "f32";
   return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(graphs))),
-                      " parameters, ", Counted(config.batch(), "sequence"), " of ",
-                      Counted(config.sequence(), "token"), " a step", micro_batches, ", ",
-                      config.optimizer().kind(), lowered ? ", " : "",
+                      " parameters, ", unit.BatchText(config.batch()), " a step", micro_batches,
+                      ", ", config.optimizer().kind(), lowered ? ", " : "",
                       lowered ? config.dtype() : "");
 }
 
@@ -93,18 +92,18 @@ int64_t ParameterCount(absl::Span<const Graph> graphs) {
   return most;
 }
 
-std::string StepLine(absl::string_view model, const RunConfig& config,
+std::string StepLine(absl::string_view model, const RunConfig& config, const SampleUnit& unit,
                      absl::Span<const Graph> graphs) {
-  return StepText(model, config, graphs, "");
+  return StepText(model, config, unit, graphs, "");
 }
 
-std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run,
-                      absl::string_view ranks) {
+std::string ModelLine(absl::string_view model, const RunConfig& config, const SampleUnit& unit,
+                      const CompiledRun& run, absl::string_view ranks) {
   std::string micro_batches;
   if (config.micro_batches() > 1) {
     micro_batches = absl::StrCat(" in ", config.micro_batches(), " micro-batches");
   }
-  return absl::StrCat(StepText(model, config, run.graphs, micro_batches), ", ",
+  return absl::StrCat(StepText(model, config, unit, run.graphs, micro_batches), ", ",
                       Counted(config.steps(), "step"), ranks.empty() ? "" : "; ", ranks);
 }
 
@@ -126,11 +125,12 @@ std::string MemoryTable(const CompiledRun& run, int ranks) {
   return table;
 }
 
-std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
-                       int ranks, int64_t available, absl::string_view place) {
+std::string PlanReport(absl::string_view model, const RunConfig& config, const SampleUnit& unit,
+                       const CompiledRun& run, int ranks, int64_t available,
+                       absl::string_view place) {
   const std::string all = ranks > 1 ? Counted(ranks, "rank") : "";
-  std::string text = absl::StrCat(ModelLine(model, config, run, all), "\n", TrainWork(run, ranks),
-                                  "\n", MemoryTable(run, ranks));
+  std::string text = absl::StrCat(ModelLine(model, config, unit, run, all), "\n",
+                                  TrainWork(run, ranks), "\n", MemoryTable(run, ranks));
   if (available > 0) {
     const bool fits = run.arena_bytes() <= available;
     absl::StrAppend(&text, ranks > 1 ? "one rank " : "", fits ? "fits" : "does not fit", " in ",

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "core/compile/compile.h"
 #include "core/graph/graph.h"
+#include "core/model/sample_unit.h"
 #include "core/train/config/run_config.pb.h"
 
 namespace tessera {
@@ -18,14 +19,15 @@ namespace tessera {
 // Returns the number of elements of all parameters of a run with these Graphs, over all ranks.
 int64_t ParameterCount(absl::Span<const Graph> graphs);
 
-// "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw". The Graphs are those of a run.
-std::string StepLine(absl::string_view model, const RunConfig& config,
+// "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw". The Graphs are those of a run,
+// and a row of its batch is of such units.
+std::string StepLine(absl::string_view model, const RunConfig& config, const SampleUnit& unit,
                      absl::Span<const Graph> graphs);
 
 // "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw, 1000 steps; 2 ranks, shm".
 // `ranks` describes those of a job; "" for one process.
-std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run,
-                      absl::string_view ranks);
+std::string ModelLine(absl::string_view model, const RunConfig& config, const SampleUnit& unit,
+                      const CompiledRun& run, absl::string_view ranks);
 
 // Returns the live bytes of each Program at its peak by category, and the peak of the run:
 //
@@ -39,8 +41,9 @@ std::string MemoryTable(const CompiledRun& run, int ranks);
 
 // Returns the output of --plan_only: the model, FLOPs and bytes of a step, the memory table, and
 // whether it, or one of its ranks, fits in `available` bytes (0: not known) of `place`.
-std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
-                       int ranks, int64_t available, absl::string_view place = "this machine");
+std::string PlanReport(absl::string_view model, const RunConfig& config, const SampleUnit& unit,
+                       const CompiledRun& run, int ranks, int64_t available,
+                       absl::string_view place = "this machine");
 
 }  // namespace tessera
 

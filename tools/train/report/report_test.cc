@@ -45,14 +45,16 @@ RunConfig Config() {
   return config;
 }
 
+const SampleUnit kUnit = {"sequence", "token", 8};
+
 TEST(ReportTest, SaysWhatIsTrained) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const CompiledRun run = Compiled(*backend);
   EXPECT_EQ(ParameterCount(run.graphs), 128);
   EXPECT_EQ(
-      ModelLine("test", Config(), run, ""),
+      ModelLine("test", Config(), kUnit, run, ""),
       "test: 128 parameters, 4 sequences of 8 tokens a step in 2 micro-batches, sgd, 10 steps");
-  EXPECT_THAT(ModelLine("test", Config(), run, "2 ranks, shm"),
+  EXPECT_THAT(ModelLine("test", Config(), kUnit, run, "2 ranks, shm"),
               EndsWith(", 10 steps; 2 ranks, shm"));
 }
 
@@ -88,15 +90,15 @@ TEST(ReportTest, APlanSaysWhetherItFits) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const CompiledRun run = Compiled(*backend);
   const auto report = [&run](int64_t available) {
-    return PlanReport("test", Config(), run, /*ranks=*/1, available);
+    return PlanReport("test", Config(), kUnit, run, /*ranks=*/1, available);
   };
   EXPECT_THAT(report(1 << 30), HasSubstr("\nfits in this machine: 1.00 GiB are available\n"));
   EXPECT_THAT(report(100), HasSubstr("\ndoes not fit in this machine: 100 B are available\n"));
   EXPECT_THAT(report(0), Not(HasSubstr("this machine")));
   EXPECT_THAT(report(0), HasSubstr("in 3 instructions"));
-  EXPECT_THAT(PlanReport("test", Config(), run, /*ranks=*/4, 1 << 30, "a device of a100"),
+  EXPECT_THAT(PlanReport("test", Config(), kUnit, run, /*ranks=*/4, 1 << 30, "a device of a100"),
               HasSubstr("\none rank fits in a device of a100: 1.00 GiB are available\n"));
-  EXPECT_THAT(PlanReport("test", Config(), run, /*ranks=*/4, 100),
+  EXPECT_THAT(PlanReport("test", Config(), kUnit, run, /*ranks=*/4, 100),
               AllOf(HasSubstr("10 steps; 4 ranks\n"), HasSubstr("a step of a rank computes "),
                     HasSubstr(" bytes) on each of 4 ranks, of which"),
                     HasSubstr("\none rank does not fit in this machine: 100 B are available\n")));

@@ -13,14 +13,15 @@
 
 namespace tessera {
 
-std::string LossText(double loss, absl::string_view unit) {
+std::string LossText(double loss, absl::string_view symbol) {
   if (std::isnan(loss)) return "nan";  // printf may write "-nan"
-  return absl::StrFormat("%.4f (%.3f bits per %s)", loss, loss / std::log(2.0), unit);
+  if (symbol.empty()) return absl::StrFormat("%.4f", loss);
+  return absl::StrFormat("%.4f (%.3f bits per %s)", loss, loss / std::log(2.0), symbol);
 }
 
-void TrainingSummary::AddStep(int64_t tokens, double seconds) {
+void TrainingSummary::AddStep(int64_t units, double seconds) {
   ++steps_;
-  tokens_ += tokens;
+  units_ += units;
   step_seconds_ += seconds;
 }
 
@@ -64,19 +65,19 @@ std::string TrainingSummary::OperatorLine() const {
 
 std::string TrainingSummary::Text(double seconds) const {
   std::string text =
-      absl::StrCat(Counted(steps_, "step"), ", ", FormatCount(static_cast<double>(tokens_)),
-                   " tokens in ", FormatSeconds(seconds));
+      absl::StrCat(Counted(steps_, "step"), ", ", FormatCount(static_cast<double>(units_)), " ",
+                   unit_, "s in ", FormatSeconds(seconds));
   if (step_seconds_ > 0) {
-    absl::StrAppend(&text, "; mean ", FormatCount(static_cast<double>(tokens_) / step_seconds_),
-                    " tokens/s in steps");
+    absl::StrAppend(&text, "; mean ", FormatCount(static_cast<double>(units_) / step_seconds_), " ",
+                    unit_, "s/s in steps");
   }
   text += "\n";
   if (last_.has_value()) {
-    absl::StrAppend(&text, "eval_loss ", LossText(last_->loss, unit_), " at step ", last_->step);
+    absl::StrAppend(&text, "eval_loss ", LossText(last_->loss, symbol_), " at step ", last_->step);
     if (best_->step == last_->step) {
       text += ", the best\n";
     } else {
-      absl::StrAppend(&text, "; the best was ", LossText(best_->loss, unit_), " at step ",
+      absl::StrAppend(&text, "; the best was ", LossText(best_->loss, symbol_), " at step ",
                       best_->step, "\n");
     }
   }

@@ -14,17 +14,19 @@
 
 namespace tessera {
 
-// Returns a loss in nats per token and in bits: "1.5508 (2.237 bits per byte)". `unit` names a
-// token.
-std::string LossText(double loss, absl::string_view unit);
+// Returns a loss in nats and in bits per symbol of the data: "1.5508 (2.237 bits per byte)". Only
+// nats if `symbol` is "".
+std::string LossText(double loss, absl::string_view symbol);
 
 // Collects the events of a run. Not thread-safe.
 class TrainingSummary {
  public:
-  // `unit` names a token of the data: "byte".
-  explicit TrainingSummary(std::string unit) : unit_(std::move(unit)) {}
+  // Speed is in `unit` ("token"). `symbol` names what the loss is a mean over ("byte"), or is "".
+  TrainingSummary(std::string unit, std::string symbol)
+      : unit_(std::move(unit)), symbol_(std::move(symbol)) {}
 
-  void AddStep(int64_t tokens, double seconds);
+  // Adds a step over so many units.
+  void AddStep(int64_t units, double seconds);
   void AddEvaluation(int64_t step, double loss);
   // The times of a step's instructions; a share of all steps is enough. Communication counts only
   // while no computation overlaps it, and only once.
@@ -47,9 +49,9 @@ class TrainingSummary {
   };
   std::string OperatorLine() const;
 
-  const std::string unit_;
+  const std::string unit_, symbol_;
   int64_t steps_ = 0;
-  int64_t tokens_ = 0;
+  int64_t units_ = 0;
   double step_seconds_ = 0;
   std::optional<Evaluation> last_, best_;
   std::map<std::string, double> operator_seconds_;

@@ -15,7 +15,7 @@ namespace tessera {
 namespace {
 
 TEST(TrainingSummaryTest, StepsAndTheirMean) {
-  TrainingSummary summary("byte");
+  TrainingSummary summary("token", "byte");
   summary.AddStep(2048, 0.5);
   EXPECT_EQ(summary.Text(2), "1 step, 2.05K tokens in 2.00 s; mean 4.10K tokens/s in steps\n");
   summary.AddStep(2048, 1.5);
@@ -23,7 +23,7 @@ TEST(TrainingSummaryTest, StepsAndTheirMean) {
 }
 
 TEST(TrainingSummaryTest, TheLastEvaluationAndTheBest) {
-  TrainingSummary summary("byte");
+  TrainingSummary summary("token", "byte");
   summary.AddEvaluation(10, 2.0);
   EXPECT_EQ(summary.Text(1),
             "0 steps, 0 tokens in 1.00 s\neval_loss 2.0000 (2.885 bits per byte) at step 10, the "
@@ -48,7 +48,7 @@ TEST(TrainingSummaryTest, TimeByOperator) {
   const auto run = CompileRun({graph}, Plan(), *backend);
   ASSERT_TRUE(run.ok()) << run.status();
   const Table<InstructionId, TimeSpan> times = {{0, 300}, {400, 500}};
-  TrainingSummary summary("token");
+  TrainingSummary summary("token", "token");
   summary.AddTimes(run->programs[0], times);
   EXPECT_EQ(summary.Text(1),
             "0 steps, 0 tokens in 1.00 s\ntime by operator: matmul 75.0%, exp 25.0%\n");
@@ -69,7 +69,7 @@ TEST(TrainingSummaryTest, CommunicationCountsWhereNothingIsComputed) {
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_EQ(run->programs[0].instructions.size(), 2u);
   const auto line = [&](TimeSpan sum, TimeSpan all_reduce) {
-    TrainingSummary summary("token");
+    TrainingSummary summary("token", "token");
     summary.AddTimes(run->programs[0], {sum, all_reduce});
     const std::string text = summary.Text(1);
     return text.substr(text.find("time by"));

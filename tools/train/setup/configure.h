@@ -69,6 +69,9 @@ struct ConfiguredRun {
   // Measured prices of this machine, on rank 0; null if another cluster is priced.
   std::shared_ptr<const MeasuredPrices> prices;
   MemoryBound memory_bound;
+
+  // What its speed is counted in.
+  SampleUnit unit() const { return model->Unit(config.sequence()); }
 };
 
 // Returns the bound of a configured run, or else a rank's share of what this machine has available;

@@ -27,9 +27,22 @@ absl::StatusOr<std::string> FindCorpus() {
       "; name a text with --data=FILE"));
 }
 
+constexpr char kFashionMnist[] = "fashion-mnist";
+constexpr char kFashionMnistFolder[] = "/usr/share/datasets/fashion-mnist";
+
 bool IsFolder(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
+}
+
+// Returns the folder of pictures with a name or a path.
+absl::StatusOr<std::string> FolderOfPictures(const std::string& file) {
+  if (file != kFashionMnist) return file;
+  if (IsFolder(kFashionMnistFolder)) return kFashionMnistFolder;
+  return absl::NotFoundError(absl::StrCat(
+      kFashionMnist, ": ", kFashionMnistFolder,
+      " is missing; install Debian's package dataset-fashion-mnist, or name a folder with the "
+      "files of such a data set: --data=FOLDER"));
 }
 
 // Returns the dataset of data that are no text.
@@ -43,25 +56,29 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenRows(const RunConfig& config,
   constexpr int kMostClasses = 256;
   const BatchField* const labels = FindField(read, kLabels);
   const bool limited = labels != nullptr && labels->limit > 0 && labels->limit < kMostClasses;
-  ASSIGN_OR_RETURN(std::unique_ptr<PictureDataset> pictures,
-                   PictureDataset::Open(config.data().file(),
-                                        limited ? static_cast<int>(labels->limit) : kMostClasses,
-                                        config.seed()));
+  ASSIGN_OR_RETURN(const std::string folder, FolderOfPictures(config.data().file()));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<PictureDataset> pictures,
+      PictureDataset::Open(folder, limited ? static_cast<int>(labels->limit) : kMostClasses,
+                           config.seed()));
   RETURN_IF_ERROR(CheckFields(read, pictures->fields()));
   return pictures;
 }
 
 }  // namespace
 
+bool IsNameOfData(absl::string_view file) {
+  return file == kSyntheticData || file == kFashionMnist;
+}
+
 absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, const Model& model) {
   std::string file = config.data().file();
   if (file == kSyntheticData) return nullptr;
   const std::vector<BatchField> read = model.BatchFields(config.sequence());
-  if (IsFolder(file)) {
+  if (IsNameOfData(file) || IsFolder(file)) {
     if (FindField(read, kPictures) != nullptr) return nullptr;
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ": a folder holds pictures, and the model reads ", FieldsText(read),
-                     ": name a file"));
+    return absl::InvalidArgumentError(absl::StrCat(file, " holds pictures, and the model reads ",
+                                                   FieldsText(read), ": name a file"));
   }
   if (file.empty()) {
     ASSIGN_OR_RETURN(file, FindCorpus());

@@ -15,12 +15,17 @@
 
 namespace tessera {
 
-// The value of data.file for random tokens.
+// The value of data.file for random rows of what the model reads.
 inline constexpr char kSyntheticData[] = "synthetic";
 
-// Opens config.data.file, an absolute path, or the corpus that comes with the program, and reads
-// only its beginning. Returns null for data that are no text: synthetic data, and pictures, which
-// are a folder. InvalidArgument if the data are a text, and not what the model reads.
+// Returns whether a value of data.file is no path: "synthetic", or "fashion-mnist", the pictures of
+// Debian's package dataset-fashion-mnist.
+bool IsNameOfData(absl::string_view file);
+
+// Opens config.data.file, an absolute path or a name, or the corpus that comes with the program,
+// and reads only its beginning. Returns null for data that are no text: synthetic data, and
+// pictures, which are a folder. InvalidArgument if the data are a text, and not what the model
+// reads.
 absl::StatusOr<std::unique_ptr<MappedFile>> MapText(const RunConfig& config, const Model& model);
 
 // Returns the dataset of a configuration: of `text`, which MapText has returned, if it is not null.

@@ -116,7 +116,7 @@ absl::StatusOr<EffectiveConfig> MakeEffectiveConfig(const CommandLine& line,
   if (!line.config.empty()) RETURN_IF_ERROR(MergeFile(UserPath(line.config), &config));
   RETURN_IF_ERROR(ApplySettings(line.settings, &config));
   const std::string file = config.Get("data.file");
-  if (!file.empty() && file != kSyntheticData) {
+  if (!file.empty() && !IsNameOfData(file)) {
     RETURN_IF_ERROR(config.Set("data.file", UserPath(file)));
   }
   RETURN_IF_ERROR(AdaptMinimum(before, &config, notes));

@@ -1,0 +1,4 @@
+#include "models/vgg/vgg.h"
+#include "tools/train/train_main.h"
+
+int main(int argc, char** argv) { return tessera::TrainMain(argc, argv, tessera::VggDefinition()); }
