@@ -1,5 +1,5 @@
 // Uniformly random rows of any fields, for benchmarks, which need batches of any shape and no file.
-// A model cannot learn from them: the loss of a language model stays at log(vocabulary).
+// A model cannot learn from them. For language models, there are texts: synthetic_tokens.h.
 #ifndef TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
 #define TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
 

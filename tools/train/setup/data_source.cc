@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/model/language_model.h"
 #include "core/posix/program_files.h"
 #include "core/status/status_macros.h"
 #include "core/train/data/check_once.h"
 #include "core/train/data/picture_dataset.h"
 #include "core/train/data/synthetic_dataset.h"
+#include "core/train/data/synthetic_tokens.h"
 #include "core/train/data/text_check.h"
 #include "core/train/data/text_dataset.h"
 
@@ -46,10 +48,14 @@ absl::StatusOr<std::string> FolderOfPictures(const std::string& file) {
 }
 
 // Returns the dataset of data that are no text.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenRows(const RunConfig& config,
-                                                  std::vector<BatchField> read) {
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRows(const RunConfig& config, const Model& model) {
   constexpr int64_t kEvaluationBatches = 8;
+  std::vector<BatchField> read = model.BatchFields(config.sequence());
   if (config.data().file() == kSyntheticData) {
+    if (const LanguageModel* const language = model.AsLanguageModel(); language != nullptr) {
+      return SyntheticTokens::Create(language->vocabulary(), config.sequence(), config.batch(),
+                                     config.seed());
+    }
     return SyntheticDataset::Create(std::move(read), kEvaluationBatches * config.batch(),
                                     config.seed());
   }
@@ -95,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, co
   const auto check = [](const MappedFile& file) { return CheckText(file.path(), file.contents()); };
   // Also without a text: other ranks, by mistake, may have one.
   ASSIGN_OR_RETURN(std::string checksum, CheckOncePerHost(text.get(), check, ranks));
-  if (text == nullptr) return OpenRows(config, model.BatchFields(config.sequence()));
+  if (text == nullptr) return OpenRows(config, model);
   return TextDataset::Create(std::move(text), std::move(checksum), config.sequence(),
                              config.seed());
 }
