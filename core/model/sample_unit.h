@@ -1,4 +1,4 @@
-// What the speed of a model is counted in.
+// The unit in which the speed of a model is counted: tokens, pictures.
 #ifndef TESSERA_CORE_MODEL_SAMPLE_UNIT_H_
 #define TESSERA_CORE_MODEL_SAMPLE_UNIT_H_
 

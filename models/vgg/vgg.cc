@@ -58,7 +58,7 @@ class Vgg final : public Model {
   }
 
  private:
-  static constexpr double kHeadStddev = 0.01;  // as in the paper
+  static constexpr double kHeadStddev = 0.01;  // as torchvision's
 
   bool HasTop5() const { return config_.classes() > kTop; }
 

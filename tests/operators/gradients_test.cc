@@ -35,7 +35,8 @@ const std::set<std::string>& NotDifferentiable() {
       "valid_mask",        // of integers
       "top_k_correct",     // counts
       "zero_elsewhere",    // only in Programs
-      // What flows through statistics is part of batch_norm's gradient (batch_norm_test).
+      // The gradient that flows through statistics is part of batch_norm's gradient
+      // (batch_norm_test).
       "batch_norm_sum",
       "batch_norm_squares",
       "batch_norm_grad_sums",

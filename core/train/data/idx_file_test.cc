@@ -182,7 +182,7 @@ TEST(IdxFileTest, RefusesAFileLargerThanItCopies) {
   const uint32_t gib = 1u << 30;
   const std::string path = WriteFile("sparse", IdxContents({9, gib}, ""));
   if (truncate(path.c_str(), 12 + 9 * int64_t{gib}) != 0) {
-    GTEST_SKIP() << "the file system has no files of 9 GiB";
+    GTEST_SKIP() << "needs a file system with files of 9 GiB";
   }
   const absl::Status status = ReadIdxFile(path).status();
   EXPECT_EQ(status.message(), absl::StrCat(path,

@@ -120,7 +120,9 @@ TEST(LabelledPicturesTest, TheFingerprintIsThatOfTheData) {
 // The data set that Debian's package dataset-fashion-mnist installs.
 TEST(LabelledPicturesTest, ReadsFashionMnist) {
   const absl::StatusOr<PictureFolder> found = FindPictures("/usr/share/datasets/fashion-mnist");
-  if (absl::IsNotFound(found.status())) GTEST_SKIP() << found.status().message();
+  if (absl::IsNotFound(found.status())) {
+    GTEST_SKIP() << "needs Debian's package dataset-fashion-mnist: " << found.status().message();
+  }
   ASSERT_TRUE(found.ok()) << found.status();
   const auto expect = [](const LabelledPicturesPaths& paths, int64_t count,
                          const std::string& checksum) {

@@ -138,7 +138,7 @@ TEST_F(TensorboardFileTest, IsNotWrittenThroughALink) {
 }
 
 TEST_F(TensorboardFileTest, NamesAFolderThatCannotBeWritten) {
-  if (geteuid() == 0) GTEST_SKIP() << "root can write everywhere";
+  if (geteuid() == 0) GTEST_SKIP() << "needs a user other than root, who can write anywhere";
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
   const absl::Status status = Create(0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);

@@ -23,8 +23,8 @@ class Kept {
   bool HasNoWorse(const Partial& partial) const;
 
  private:
-  // What is compared first, so that few have to be compared in full: sizes and sums of times, of 16
-  // at a time, which compilers make vectors of. Rounding keeps their order.
+  // Sizes and sums of times that are compared first, so that few partial choices have to be
+  // compared in full: 16 at a time, of which compilers make vectors. Rounding keeps their order.
   static constexpr size_t kGroup = 16;
   struct Group {
     float peaks[kGroup], ends[kGroup];  // infinite: none

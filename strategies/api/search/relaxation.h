@@ -25,7 +25,7 @@ struct Partial {
   int64_t backward_ps = 0, backward_link_ps = 0;  // since the start of the backward pass
   int64_t waiting_ps = 0;                         // of the reduction that is not on the link yet
   int64_t end_bytes = 0;                          // that these units hold when they are done
-  int64_t peak_bytes = 0;  // at most, until then, with all that they hold from the step's start
+  int64_t peak_bytes = 0;  // the most until then, with all that they hold from the step's start
   double bound = 0;        // of the objective of all completions
   int parent = 0, choice = 0;
 };

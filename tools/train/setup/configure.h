@@ -70,7 +70,7 @@ struct ConfiguredRun {
   std::shared_ptr<const MeasuredPrices> prices;
   MemoryBound memory_bound;
 
-  // What its speed is counted in.
+  // Returns the unit in which its speed is counted.
   SampleUnit unit() const { return model->Unit(config.sequence()); }
 };
 
