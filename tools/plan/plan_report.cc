@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
@@ -145,7 +146,9 @@ ReportData PlanReportData(const ShownCommand& command, std::vector<ShownStep> st
                             command.model, " planned");
   data.written_by = absl::StrCat("tessera plan ", kVersion);
   data.model = command.step;
-  data.rate = steps.front().figures.unit.Rate();
+  const auto planned =
+      absl::c_find_if(steps, [](const ShownStep& step) { return step.figures.planned(); });
+  if (planned != steps.end()) data.rate = planned->figures.unit.Rate();
   data.cluster = command.cluster;
   if (!several) data.ranks = Counted(steps.front().figures.ranks, "rank");
   data.recommendation = PlanRecommendation(steps);
