@@ -38,6 +38,12 @@ bool IsDue(int64_t step, int64_t every, int64_t last) {
   return step == last || (every > 0 && step % every == 0);
 }
 
+// Returns what the loss is a mean over: bytes of a text, or random tokens; "" for other data.
+std::string SymbolOf(const ConfiguredRun& configured) {
+  if (configured.model->AsLanguageModel() == nullptr) return "";
+  return configured.config.data().file() == kSyntheticData ? "token" : "byte";
+}
+
 }  // namespace
 
 std::string EvaluationText(const EvaluationResult& result) {
@@ -48,12 +54,6 @@ std::string EvaluationText(const EvaluationResult& result) {
   }
   return absl::StrCat("eval_loss ", loss, metrics, " (", Counted(result.batches, "batch", "es"),
                       ", ", FormatSeconds(result.seconds), ")");
-}
-
-// Returns what the loss is a mean over: bytes of a text, or random tokens; "" for other data.
-std::string SymbolOf(const ConfiguredRun& configured) {
-  if (configured.model->AsLanguageModel() == nullptr) return "";
-  return configured.config.data().file() == kSyntheticData ? "token" : "byte";
 }
 
 TrainLoop::TrainLoop(const ConfiguredRun& configured, const MachineRates& rates,
