@@ -108,12 +108,30 @@ TEST(SameTrainingTest, TheMajorityIsTheReference) {
 TEST(SameTrainingTest, LowerPrecisionRoundsMore) {
   CheckedTraining lowered = Training("bf16", {1.01, -2, 0.5}, {0.01, 0.0201});
   EXPECT_NE(FaultOf(lowered), "");
-  lowered.lowered = true;
+  lowered.rounding.lowered = true;
   EXPECT_EQ(FaultOf(lowered), "");
 }
 
+// Regression: an element of a relu next to 0 counted as a fault.
+TEST(SameTrainingTest, GradientsThatJumpDifferByMore) {
+  CheckedTraining other = Training("other", {1, -2.003, 0.5}, {0.01, 0.02});
+  EXPECT_NE(FaultOf(other), "");
+  const auto fault_of = [](CheckedTraining wrong) {
+    CheckedTraining right = Right("ddp");
+    right.rounding.jumps = wrong.rounding.jumps = true;
+    return JudgeTraining(std::vector<CheckedTraining>{right, wrong}).faults[1];
+  };
+  EXPECT_EQ(fault_of(other), "");
+  EXPECT_THAT(fault_of(Training("one of 16 missing", {1, -2, 0.5}, {0.01, 0.02 * 15 / 16})),
+              HasSubstr("in step 1 the gradient of b "));
+  other.steps[1].loss.value = 5.5002;  // of parameters that differ already
+  EXPECT_EQ(fault_of(other), "");
+  other.steps[0].loss.value = 5.5002;
+  EXPECT_THAT(fault_of(other), HasSubstr("in step 1 the loss "));
+}
+
 LossSeries Series(const std::string& label, const std::vector<double>& losses) {
-  return {label, false, losses, std::vector<double>(losses.size(), 2)};
+  return {label, {}, losses, std::vector<double>(losses.size(), 2)};
 }
 
 TEST(SameTrainingTest, ALossThatJumpsIsAFault) {

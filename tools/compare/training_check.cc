@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/plan/rewrite/precision_choice.h"
 #include "core/status/status_macros.h"
@@ -54,6 +55,8 @@ absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(
       train.SetOutput(gradient.output, train.tensor(id));
       check->gradients_.push_back(gradient);
     }
+    check->rounding_.jumps =
+        absl::c_any_of(train.ops(), [](const Op& op) { return !op.kind->IsContinuous(); });
     ASSIGN_OR_RETURN(Graph initialise, RecordInitialise(train));
     RETURN_IF_ERROR(train.status());
     return std::vector<Graph>{std::move(initialise), std::move(train)};
@@ -63,6 +66,7 @@ absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(
   ASSIGN_OR_RETURN(check->compiled_,
                    CompileByPlanOf(line, *configured, prepared,
                                    std::make_shared<const std::vector<Graph>>(*std::move(graphs))));
+  check->rounding_.lowered = LowersPrecision(check->compiled_.plan);
   return check;
 }
 
@@ -136,7 +140,7 @@ absl::StatusOr<CheckedTraining> TrainingCheck::Run(const std::string& label, Sto
     return training;
   }
   training->label = label;
-  training->lowered = LowersPrecision(engine->run().plan);
+  training->rounding = rounding_;
   return training;
 }
 

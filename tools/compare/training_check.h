@@ -37,6 +37,7 @@ class TrainingCheck {
                                                                 const PreparedRun& prepared);
 
   int64_t arena_bytes() const { return compiled_.arena_bytes(); }
+  const Rounding& rounding() const { return rounding_; }
 
   // Collective. Allocates the memory, runs the steps, and frees the memory. All ranks return the
   // same. Returns fewer steps if `stop` has a signal. Call once.
@@ -58,6 +59,7 @@ class TrainingCheck {
   const ConfiguredRun& configured_;
   RunConfig config_;                 // with the optimizer of the check
   std::vector<Gradient> gradients_;  // in the order in which they are computed
+  Rounding rounding_;
   CompiledRun compiled_;
 };
 
