@@ -56,6 +56,19 @@ Tensor AverageOfGroups(Tensor statistic, Tensor groups_with_rows) {
   return Divide(ReduceSum(statistic, {0}), groups_with_rows);
 }
 
+// Returns the mean cross-entropy over the valid targets.
+MeanLoss MeanCrossEntropy(const RowLogits& rows, Tensor targets) {
+  if (!rows.lse.valid()) return {};
+  // Values of rows are at least f32, whatever the dtype of the logits, as are the sums over a batch.
+  Tensor mask = ValidMask(targets);
+  const Tensor valid = mask;
+  if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());
+  const std::vector<int64_t> axes = AllAxes(mask);
+  const Tensor total = ReduceSum(Multiply(Subtract(rows.lse, rows.target_logit), mask), axes);
+  const Tensor count = ReduceSum(mask, axes);
+  return {Divide(total, AtLeastOne(count)), valid};
+}
+
 }  // namespace
 
 Tensor Scale(Tensor x, double factor) {
@@ -138,16 +151,11 @@ Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor v
 }
 
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
-  const RowLogits rows = LinearLogSumExp(x, weight, targets);
-  if (!rows.lse.valid()) return {};
-  // Values of rows are at least f32, whatever the dtype of x, as are the sums over a batch.
-  Tensor mask = ValidMask(targets);
-  const Tensor valid = mask;
-  if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());
-  const std::vector<int64_t> axes = AllAxes(mask);
-  const Tensor total = ReduceSum(Multiply(Subtract(rows.lse, rows.target_logit), mask), axes);
-  const Tensor count = ReduceSum(mask, axes);
-  return {Divide(total, Maximum(count, ConstantLike(count, 1))), valid};
+  return MeanCrossEntropy(LinearLogSumExp(x, weight, targets), targets);
+}
+
+MeanLoss CrossEntropy(Tensor logits, Tensor targets, const CrossEntropyOptions& options) {
+  return MeanCrossEntropy(LogSumExp(logits, targets, options.label_smoothing), targets);
 }
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 //   features.{i}.weight [out, 3, 3, in], .bias [out]           of convolution i
 //   hidden.0.weight [units, height, width, in], .bias [units]  a convolution of all that is left
 //   hidden.{i}.weight [units, inputs], .bias [units]
-//   head.weight [classes, inputs]                              without a bias
+//   head.weight [classes, inputs], .bias [classes]
 //
 // Each "features.{i}" and each "hidden.{i}" is a block that a strategy may treat as one unit.
 #ifndef TESSERA_MODELS_VGG_VGG_H_
