@@ -1,5 +1,6 @@
 #include "models/vgg/vgg.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -36,7 +37,12 @@ class Vgg final : public Model {
                                  {batch, config_.height(), config_.width(), config_.channels()}};
     Tensor x = graph.Input("pictures", pictures, 0);
     const Tensor labels = graph.Input("labels", {DType::kI32, {batch}}, 0);
-    x = Hidden(graph, Features(graph, Normalized(graph, x)), training);
+    Tensor valid;
+    if (config_.batch_norm() && training) {
+      Scope scope(&graph, "normalize");
+      valid = ValidMask(labels);
+    }
+    x = Hidden(graph, Features(graph, Normalized(graph, x), valid), training);
     const Tensor head = graph.Parameter("head.weight", {config_.classes(), x.dim(1)},
                                         Initializer::Normal(0, kHeadStddev));
     RecordedLoss recorded;
@@ -83,8 +89,27 @@ class Vgg final : public Model {
     return Relu(Conv2d(x, weight, bias, {.padding = {padding, padding}}));
   }
 
+  // Records relu(batch norm(convolution(x))). `valid` [batch] says which pictures count in the
+  // statistics of training; in evaluation it is invalid.
+  Tensor NormalizedConvolution(Graph& graph, Tensor x, int64_t channels, Tensor valid) const {
+    const Tensor weight = graph.Parameter("weight", {channels, kWindow, kWindow, x.dim(3)},
+                                          HeNormal(kWindow * kWindow * channels));
+    const int64_t padding = kWindow / 2;
+    x = Conv2d(x, weight, {}, {.padding = {padding, padding}});
+    Scope scope(&graph, "norm");
+    const Tensor scale = graph.Parameter("weight", {channels}, Initializer::Constant(1));
+    const Tensor shift = graph.Bias("bias", {channels});
+    const RunningMoments running = DeclareRunningMoments(graph, channels);
+    RunningBatchNormOptions options;
+    options.batch.groups = std::max<int64_t>(config_.batch_norm_groups(), 1);
+    return Relu(valid.valid()
+                    ? BatchNormUpdating(x, scale, shift, running, valid, options)
+                    : BatchNormWith(x, scale, shift, running.mean, running.variance,
+                                    options.batch.eps));
+  }
+
   // [batch, height, width, channels] -> [batch, height', width', channels']
-  Tensor Features(Graph& graph, Tensor x) const {
+  Tensor Features(Graph& graph, Tensor x, Tensor valid) const {
     int convolution = 0;
     for (int i = 0; i < config_.layers_size(); ++i) {
       const int64_t channels = config_.layers(i);
@@ -94,8 +119,9 @@ class Vgg final : public Model {
         continue;
       }
       Scope block(&graph, absl::StrCat("features.", convolution++), Scope::kBlock);
-      x = Convolved(graph, x, channels, kWindow, kWindow, kWindow / 2,
-                    HeNormal(kWindow * kWindow * channels));
+      x = config_.batch_norm() ? NormalizedConvolution(graph, x, channels, valid)
+                               : Convolved(graph, x, channels, kWindow, kWindow, kWindow / 2,
+                                           HeNormal(kWindow * kWindow * channels));
     }
     return x;
   }
@@ -138,6 +164,11 @@ absl::Status CheckConfig(const VggConfig& config) {
     RETURN_IF_ERROR(CheckSize("layers", channels, 0, 1 << 14));
   }
   for (int64_t units : config.hidden()) RETURN_IF_ERROR(CheckSize("hidden", units, 1, 1 << 20));
+  RETURN_IF_ERROR(CheckSize("batch_norm_groups", config.batch_norm_groups(), 0, 1 << 20));
+  if (config.batch_norm_groups() > 0 && !config.batch_norm()) {
+    return absl::InvalidArgumentError(
+        "model.batch_norm_groups: the model has no batch norm; set model.batch_norm to true");
+  }
   if (config.dropout() >= 0 && config.dropout() < 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("model.dropout: ", config.dropout(), " is not in [0, 1)"));
