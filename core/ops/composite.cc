@@ -69,6 +69,23 @@ MeanLoss MeanCrossEntropy(const RowLogits& rows, Tensor targets) {
   return {Divide(total, AtLeastOne(count)), valid};
 }
 
+// Sets the updated value of a running statistic, given its input value. A statistic that the step
+// has updated already is updated again.
+void UpdateRunning(Tensor running, Tensor batch, double momentum) {
+  if (!running.valid() || !batch.valid()) return;
+  Graph& graph = *running.graph();
+  const std::string path = graph.value(running.id()).path;
+  const State* const state = graph.FindState(path);
+  if (state == nullptr) {
+    graph.Fail(absl::InvalidArgumentError(
+        absl::StrCat("batch_norm: '", path, "' is no state that could keep a running statistic")));
+    return;
+  }
+  const Tensor kept = Scale(graph.tensor(state->updated), 1 - momentum);
+  const Tensor added = Scale(batch, momentum);
+  graph.SetState(path, Add(kept, added));
+}
+
 }  // namespace
 
 Tensor Scale(Tensor x, double factor) {
@@ -148,6 +165,22 @@ Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor v
   const Tensor rstds = Reshape(rstd, {1, NumElements(rstd.shape())});
   return RecordSingleOutput(BatchNormOperator(), {x, means, rstds, weight, bias},
                             {{"group_rows", group_rows}});
+}
+
+RunningMoments DeclareRunningMoments(Graph& graph, int64_t channels) {
+  RunningMoments running;
+  running.mean = graph.RunningStatistic("running_mean", {channels}, Initializer::Constant(0));
+  running.variance =
+      graph.RunningStatistic("running_variance", {channels}, Initializer::Constant(1));
+  return running;
+}
+
+Tensor BatchNormUpdating(Tensor x, Tensor weight, Tensor bias, const RunningMoments& running,
+                         Tensor valid, const RunningBatchNormOptions& options) {
+  const NormalizedBatch batch = BatchNorm(x, weight, bias, valid, options.batch);
+  UpdateRunning(running.mean, batch.mean, options.momentum);
+  UpdateRunning(running.variance, batch.variance, options.momentum);
+  return batch.y;
 }
 
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {

@@ -129,6 +129,22 @@ NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid = {
 // Normalizes by a given mean and variance [channels], f32 if x has 16 bits, as evaluation does.
 Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor variance,
                      double eps = 1e-5);
+// The running mean and variance of batch norm, states of the role kStatistic, both [channels].
+struct RunningMoments {
+  Tensor mean, variance;
+};
+// Declares `running_mean` (initially 0) and `running_variance` (1) in the current scope.
+RunningMoments DeclareRunningMoments(Graph& graph, int64_t channels);
+struct RunningBatchNormOptions {
+  BatchNormOptions batch;
+  // The weight of a step in the running values: running = (1 - momentum) * running + momentum *
+  // that of the batch (NormalizedBatch), once in each step.
+  double momentum = 0.1;
+};
+// Batch norm in training: normalizes by the statistics of the batch, and sets the updated values of
+// `running`, the input values of states. Evaluation is BatchNormWith the running values.
+Tensor BatchNormUpdating(Tensor x, Tensor weight, Tensor bias, const RunningMoments& running,
+                         Tensor valid = {}, const RunningBatchNormOptions& options = {});
 Tensor ReduceSum(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
 Tensor ReduceMax(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
 Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);

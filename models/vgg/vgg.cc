@@ -37,8 +37,13 @@ class Vgg final : public Model {
                                  {batch, config_.height(), config_.width(), config_.channels()}};
     Tensor x = graph.Input("pictures", pictures, 0);
     const Tensor labels = graph.Input("labels", {DType::kI32, {batch}}, 0);
+    Tensor valid;
+    if (config_.batch_norm() && training) {
+      Scope scope(&graph, "normalize");
+      valid = ValidMask(labels);
+    }
     if (training) x = Augmented(graph, x);
-    x = Hidden(graph, Features(graph, Normalized(graph, x)), training);
+    x = Hidden(graph, Features(graph, Normalized(graph, x), valid), training);
     const Tensor logits = Logits(graph, x);
     Scope scope(&graph, "loss");
     RecordedLoss recorded =
@@ -86,8 +91,27 @@ class Vgg final : public Model {
     return Relu(Conv2d(x, weight, bias, {.padding = {padding, padding}}));
   }
 
+  // Records relu(batch norm(convolution(x))). `valid` [batch] says which pictures count in the
+  // statistics of training; in evaluation it is invalid.
+  Tensor NormalizedConvolution(Graph& graph, Tensor x, int64_t channels, Tensor valid) const {
+    const Tensor weight = graph.Parameter("weight", {channels, kWindow, kWindow, x.dim(3)},
+                                          HeNormal(kWindow * kWindow * channels));
+    const int64_t padding = kWindow / 2;
+    x = Conv2d(x, weight, {}, {.padding = {padding, padding}});
+    Scope scope(&graph, "norm");
+    const Tensor scale = graph.Parameter("weight", {channels}, Initializer::Constant(1));
+    const Tensor shift = graph.Bias("bias", {channels});
+    const RunningMoments running = DeclareRunningMoments(graph, channels);
+    RunningBatchNormOptions options;
+    options.batch.groups = std::max<int64_t>(config_.batch_norm_groups(), 1);
+    return Relu(valid.valid()
+                    ? BatchNormUpdating(x, scale, shift, running, valid, options)
+                    : BatchNormWith(x, scale, shift, running.mean, running.variance,
+                                    options.batch.eps));
+  }
+
   // [batch, height, width, channels] -> [batch, height', width', channels']
-  Tensor Features(Graph& graph, Tensor x) const {
+  Tensor Features(Graph& graph, Tensor x, Tensor valid) const {
     int convolution = 0;
     for (int i = 0; i < config_.layers_size(); ++i) {
       const int64_t channels = config_.layers(i);
@@ -97,8 +121,9 @@ class Vgg final : public Model {
         continue;
       }
       Scope block(&graph, absl::StrCat("features.", convolution++), Scope::kBlock);
-      x = Convolved(graph, x, channels, kWindow, kWindow, kWindow / 2,
-                    HeNormal(kWindow * kWindow * channels));
+      x = config_.batch_norm() ? NormalizedConvolution(graph, x, channels, valid)
+                               : Convolved(graph, x, channels, kWindow, kWindow, kWindow / 2,
+                                           HeNormal(kWindow * kWindow * channels));
     }
     return x;
   }
@@ -155,6 +180,11 @@ absl::Status CheckConfig(const VggConfig& config) {
     RETURN_IF_ERROR(CheckSize("layers", channels, 0, 1 << 14));
   }
   for (int64_t units : config.hidden()) RETURN_IF_ERROR(CheckSize("hidden", units, 1, 1 << 20));
+  RETURN_IF_ERROR(CheckSize("batch_norm_groups", config.batch_norm_groups(), 0, 1 << 20));
+  if (config.batch_norm_groups() > 0 && !config.batch_norm()) {
+    return absl::InvalidArgumentError(
+        "model.batch_norm_groups: the model has no batch norm; set model.batch_norm to true");
+  }
   RETURN_IF_ERROR(CheckProbability("dropout", config.dropout()));
   RETURN_IF_ERROR(CheckProbability("label_smoothing", config.label_smoothing()));
   // So that a crop has at least one row and one column of the picture.
