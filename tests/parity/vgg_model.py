@@ -8,7 +8,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-NORM_STATES = {"mean": 0.0, "variance": 1.0}  # running statistics, and their initial values
+IGNORE_INDEX = -100
+
+# Running statistics, and their initial values
+NORM_STATES = {"running_mean": 0.0, "running_variance": 1.0}
 
 
 def has_norm(m):
@@ -44,8 +47,7 @@ def shapes(m):
         result[f"hidden.{i}.bias"] = (units,)
         inputs = (units,)
     result["head.weight"] = (m["classes"], int(np.prod(inputs)))
-    if m["head_bias"]:
-        result["head.bias"] = (m["classes"],)
+    result["head.bias"] = (m["classes"],)
     return result
 
 
@@ -75,7 +77,7 @@ def draw(m, rng):
 
 
 def batches(m, steps, batch, ignored, rng):
-    """pictures u8 [steps, B, H, W, C] and labels i32 [steps, B], of which `ignored` are -100
+    """pictures u8 [steps, B, H, W, C] and labels i32 [steps, B], of which `ignored` of a step are -100
 
     A picture is its class's one, which is of large blocks, under noise, so that a
     few steps learn something. Low classes are more frequent.
@@ -90,7 +92,7 @@ def batches(m, steps, batch, ignored, rng):
     noise = rng.integers(0, 256, (steps, batch, height, width, m["channels"]))
     pictures = ((3 * classes[labels] + noise) // 4).astype(np.uint8)
     for k in range(steps):
-        labels[k, rng.permutation(batch)[:ignored]] = -100
+        labels[k, rng.permutation(batch)[:ignored]] = IGNORE_INDEX
     return pictures, labels
 
 
@@ -113,31 +115,33 @@ class Watch:
         self.ties.append(gaps.min().item())
 
 
-def normalize(m, p, states, path, z, training):
-    """Batch norm, with statistics of each group of rows; updates `states` if it trains"""
+def normalize(m, p, states, path, z, groups):
+    """Batch norm, with statistics of each group of rows; then updates `states`
+
+    `groups` are the group of each row. Without them, it evaluates.
+    """
     norm = m["batch_norm"]
     weight, bias = p[path + "weight"], p[path + "bias"]
-    if not training:
-        mean, variance = states[path + "mean"], states[path + "variance"]
-        return F.batch_norm(z, mean, variance, weight, bias, False, 0.0, norm["eps"])
-    groups = z.chunk(norm["groups"])
-    assert len(groups) == norm["groups"]
-    assert all(len(group) == len(groups[0]) for group in groups)
-    result, means, variances = [], [], []
-    for group in groups:
-        mean, variance = torch.zeros_like(weight), torch.zeros_like(weight)
+    if groups is None:
+        running = (states[path + name] for name in NORM_STATES)
+        return F.batch_norm(z, *running, weight, bias, False, 0.0, norm["eps"])
+    result, batch = [], {name: [] for name in NORM_STATES}
+    for group in groups.unique():
         # With a momentum of 1, they become the mean and the unbiased variance of the group.
-        result.append(F.batch_norm(group, mean, variance, weight, bias, True, 1.0, norm["eps"]))
-        means.append(mean.detach())
-        variances.append(variance.detach())
-    for name, values in (("mean", means), ("variance", variances)):
+        own = [torch.zeros_like(weight, requires_grad=False) for _ in NORM_STATES]
+        rows = z[groups == group]
+        result.append(F.batch_norm(rows, *own, weight, bias, True, 1.0, norm["eps"]))
+        for values, value in zip(batch.values(), own):
+            values.append(value)
+    momentum = norm["momentum"]
+    for name, values in batch.items():
         old = states[path + name]
-        new = torch.stack(values).mean(0)
-        states[path + name] = (1 - norm["momentum"]) * old + norm["momentum"] * new
+        states[path + name] = (1 - momentum) * old + momentum * torch.stack(values).mean(0)
     return torch.cat(result)
 
 
-def logits(m, p, pictures, states, training, watch=None):
+def logits(m, p, pictures, states, groups=None, watch=None):
+    """[rows, classes]; `groups` as for normalize()"""
     dtype = p["head.weight"].dtype
     x = (pictures.to(dtype) * (2.0 / 255) - 1).permute(0, 3, 1, 2)
 
@@ -157,14 +161,29 @@ def logits(m, p, pictures, states, training, watch=None):
         weight = p[b + "weight"].permute(0, 3, 1, 2)
         x = F.conv2d(x, weight, p.get(b + "bias"), padding=1)
         if has_norm(m):
-            x = normalize(m, p, states, b + "norm.", x, training)
+            x = normalize(m, p, states, b + "norm.", x, groups)
         x = relu(x)
         i += 1
-    # The first flat layer's inputs are [height, width, channels] in the engine.
     x = x.flatten(1)
     for i in range(len(m["hidden"])):
         weight = p[f"hidden.{i}.weight"]
-        if weight.dim() == 4:
+        if i == 0:
+            # Its inputs are [height, width, channels] in the engine.
             weight = weight.permute(0, 3, 1, 2).flatten(1)
         x = relu(F.linear(x, weight, p[f"hidden.{i}.bias"]))
-    return F.linear(x, p["head.weight"], p.get("head.bias"))
+    return F.linear(x, p["head.weight"], p["head.bias"])
+
+
+def loss(m, p, pictures, labels, states, watch=None):
+    """The mean cross-entropy in training; updates `states`
+
+    Pictures without a label count in no statistic of batch norm, so they are left out.
+    """
+    valid = labels != IGNORE_INDEX
+    groups = None
+    if has_norm(m):
+        rows = len(labels) // m["batch_norm"]["groups"]
+        groups = (torch.arange(len(labels)) // rows)[valid]
+    return F.cross_entropy(
+        logits(m, p, pictures[valid], states, groups, watch), labels[valid]
+    )
