@@ -1,7 +1,6 @@
 #include "core/cost/step_sections.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "core/cost/instruction_prices.h"
@@ -12,10 +11,10 @@ namespace {
 
 // Returns the live bytes on the device at each instruction.
 Table<InstructionId, int64_t> LiveBytes(const Program& program) {
-  const std::vector<std::array<int64_t, 7>> by_time = LiveBytesByTime(program);
+  const std::vector<BytesByCategory> by_time = LiveBytesByTime(program);
   Table<InstructionId, int64_t> live(program.instructions.size(), 0);
   for (const InstructionId i : live.ids()) {
-    const std::array<int64_t, 7>& categories = by_time[i.index() + 1];  // element 0 is of time -1
+    const BytesByCategory& categories = by_time[i.index() + 1];  // element 0 is of time -1
     live[i] = std::accumulate(categories.begin(), categories.end(), int64_t{0});
   }
   return live;

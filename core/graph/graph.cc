@@ -27,6 +27,8 @@ absl::string_view RoleName(Role role) {
       return "activation";
     case Role::kGradient:
       return "gradient";
+    case Role::kStatistic:
+      return "statistic";
   }
   return "?";
 }
@@ -162,6 +164,10 @@ Tensor Graph::Bias(absl::string_view name, Shape shape) {
   return bias;
 }
 
+Tensor Graph::RunningStatistic(absl::string_view name, Shape shape, Initializer initializer) {
+  return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kStatistic, initializer);
+}
+
 void Graph::SetState(absl::string_view path, Tensor updated) {
   auto it = state_of_path_.find(path);
   if (it == state_of_path_.end()) {
@@ -175,6 +181,10 @@ void Graph::SetState(absl::string_view path, Tensor updated) {
                                                  ", its updated value ",
                                                  TypeToString(updated.type()))));
     return;
+  }
+  if (state.updated != kNone && state.updated != state.input) {
+    const bool backward = ops_[values_[state.updated].producer].phase == Phase::kBackward;
+    values_[state.updated].role = backward ? Role::kGradient : Role::kActivation;
   }
   state.updated = updated.id();
   values_[updated.id()].role = state.role;

@@ -47,6 +47,7 @@ enum class Role : uint8_t {
   kCache,           // kept from one step of a Program to the next, never saved
   kActivation,
   kGradient,
+  kStatistic,  // state: a running average of activations, which training writes and does not read
 };
 absl::string_view RoleName(Role role);  // "input", "parameter", "optimizer", "cache", ...
 
@@ -208,7 +209,10 @@ class Graph {
   Tensor Parameter(absl::string_view name, Shape shape, Initializer initializer);
   // Declares a bias: a trainable f32 parameter that is initially 0.
   Tensor Bias(absl::string_view name, Shape shape);
-  // Sets the updated value of the state `path`.
+  // Declares a running statistic: an f32 state that is no parameter. It has no gradient; its updated
+  // value is computed from activations, and evaluation reads it.
+  Tensor RunningStatistic(absl::string_view name, Shape shape, Initializer initializer);
+  // Sets the updated value of the state `path`, instead of one that was set before.
   void SetState(absl::string_view path, Tensor updated);
   // Declares a state that the Graph writes and never reads.
   void WriteState(const State& like, Tensor updated);

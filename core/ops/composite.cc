@@ -56,6 +56,36 @@ Tensor AverageOfGroups(Tensor statistic, Tensor groups_with_rows) {
   return Divide(ReduceSum(statistic, {0}), groups_with_rows);
 }
 
+// Returns the mean cross-entropy over the valid targets.
+MeanLoss MeanCrossEntropy(const RowLogits& rows, Tensor targets) {
+  if (!rows.lse.valid()) return {};
+  // Values of rows are at least f32, whatever the dtype of the logits, as are the sums over a batch.
+  Tensor mask = ValidMask(targets);
+  const Tensor valid = mask;
+  if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());
+  const std::vector<int64_t> axes = AllAxes(mask);
+  const Tensor total = ReduceSum(Multiply(Subtract(rows.lse, rows.target_logit), mask), axes);
+  const Tensor count = ReduceSum(mask, axes);
+  return {Divide(total, AtLeastOne(count)), valid};
+}
+
+// Sets the updated value of a running statistic, given its input value. A statistic that the step
+// has updated already is updated again.
+void UpdateRunning(Tensor running, Tensor batch, double momentum) {
+  if (!running.valid() || !batch.valid()) return;
+  Graph& graph = *running.graph();
+  const std::string path = graph.value(running.id()).path;
+  const State* const state = graph.FindState(path);
+  if (state == nullptr) {
+    graph.Fail(absl::InvalidArgumentError(
+        absl::StrCat("batch_norm: '", path, "' is no state that could keep a running statistic")));
+    return;
+  }
+  const Tensor kept = Scale(graph.tensor(state->updated), 1 - momentum);
+  const Tensor added = Scale(batch, momentum);
+  graph.SetState(path, Add(kept, added));
+}
+
 }  // namespace
 
 Tensor Scale(Tensor x, double factor) {
@@ -137,17 +167,28 @@ Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor v
                             {{"group_rows", group_rows}});
 }
 
+RunningMoments DeclareRunningMoments(Graph& graph, int64_t channels) {
+  RunningMoments running;
+  running.mean = graph.RunningStatistic("running_mean", {channels}, Initializer::Constant(0));
+  running.variance =
+      graph.RunningStatistic("running_variance", {channels}, Initializer::Constant(1));
+  return running;
+}
+
+Tensor BatchNormUpdating(Tensor x, Tensor weight, Tensor bias, const RunningMoments& running,
+                         Tensor valid, const RunningBatchNormOptions& options) {
+  const NormalizedBatch batch = BatchNorm(x, weight, bias, valid, options.batch);
+  UpdateRunning(running.mean, batch.mean, options.momentum);
+  UpdateRunning(running.variance, batch.variance, options.momentum);
+  return batch.y;
+}
+
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
-  const RowLogits rows = LinearLogSumExp(x, weight, targets);
-  if (!rows.lse.valid()) return {};
-  // Values of rows are at least f32, whatever the dtype of x, as are the sums over a batch.
-  Tensor mask = ValidMask(targets);
-  const Tensor valid = mask;
-  if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());
-  const std::vector<int64_t> axes = AllAxes(mask);
-  const Tensor total = ReduceSum(Multiply(Subtract(rows.lse, rows.target_logit), mask), axes);
-  const Tensor count = ReduceSum(mask, axes);
-  return {Divide(total, Maximum(count, ConstantLike(count, 1))), valid};
+  return MeanCrossEntropy(LinearLogSumExp(x, weight, targets), targets);
+}
+
+MeanLoss CrossEntropy(Tensor logits, Tensor targets, const CrossEntropyOptions& options) {
+  return MeanCrossEntropy(LogSumExp(logits, targets, options.label_smoothing), targets);
 }
 
 }  // namespace tessera

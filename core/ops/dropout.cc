@@ -34,9 +34,7 @@ class DropoutOp : public ElementwiseOperator {
     if (!(probability >= 0 && probability < 1)) {
       return check.Misfit("probability", "at least 0 and less than 1");
     }
-    // In a kernel request the path is absent: a request does not say which numbers are drawn.
-    if (attributes.Has("random_path")) RETURN_IF_ERROR(check.Has<std::string>("random_path"));
-    RETURN_IF_ERROR(CheckDrawnRegion(check, attributes, inputs[Input::kX].shape));
+    RETURN_IF_ERROR(CheckDraw(check, attributes, inputs[Input::kX].shape));
     return std::vector<TensorType>{inputs[Input::kX]};
   }
 
@@ -67,16 +65,7 @@ const Operator& DropoutOperator() {
 }
 
 Tensor Dropout(Tensor x, double probability) {
-  if (!x.valid()) return {};
-  Graph& graph = *x.graph();
-  const Tensor y = RecordSingleOutput(
-      DropoutOperator(),
-      {x, FindOrAddDrawKeyInput(graph, "seed"), FindOrAddDrawKeyInput(graph, "step")},
-      {{"probability", probability}, {"random_path", std::string()}});
-  if (!y.valid()) return y;
-  const OpId op = graph.value(y.id()).producer;
-  graph.SetAttribute(op, "random_path", graph.op(op).path);
-  return y;
+  return RecordDraw(DropoutOperator(), x, {{"probability", probability}});
 }
 
 }  // namespace tessera

@@ -99,6 +99,10 @@ struct PoolingOptions {
 Tensor MaxPool(Tensor x, const PoolingOptions& options);
 // The sum over each window, divided by all of its elements, with those in the padding, which are 0.
 Tensor AveragePool(Tensor x, const PoolingOptions& options);
+// Pads u8 pictures with zeros on each side, cuts a window of the original size from each at a random
+// place and, if `flip`, exchanges left and right with probability 1/2. The draw is keyed like that
+// of Dropout, and by the picture's index in the global batch. The padding is less than a picture.
+Tensor RandomCropFlip(Tensor pictures, int64_t padding, bool flip);
 
 // --- Rows ----------------------------------------------------------------------------------------
 Tensor Softmax(Tensor x, int axis);
@@ -125,6 +129,22 @@ NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid = {
 // Normalizes by a given mean and variance [channels], f32 if x has 16 bits, as evaluation does.
 Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor variance,
                      double eps = 1e-5);
+// The running mean and variance of batch norm, states of the role kStatistic, both [channels].
+struct RunningMoments {
+  Tensor mean, variance;
+};
+// Declares `running_mean` (initially 0) and `running_variance` (1) in the current scope.
+RunningMoments DeclareRunningMoments(Graph& graph, int64_t channels);
+struct RunningBatchNormOptions {
+  BatchNormOptions batch;
+  // The weight of a step in the running values: running = (1 - momentum) * running + momentum *
+  // that of the batch (NormalizedBatch), once in each step.
+  double momentum = 0.1;
+};
+// Batch norm in training: normalizes by the statistics of the batch, and sets the updated values of
+// `running`, the input values of states. Evaluation is BatchNormWith the running values.
+Tensor BatchNormUpdating(Tensor x, Tensor weight, Tensor bias, const RunningMoments& running,
+                         Tensor valid = {}, const RunningBatchNormOptions& options = {});
 Tensor ReduceSum(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
 Tensor ReduceMax(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
 Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
@@ -153,6 +173,9 @@ struct RowLogits {
   Tensor lse, target_logit;
 };
 RowLogits LinearLogSumExp(Tensor x, Tensor weight, Tensor targets);
+// The same of given logits [..., V]. With label smoothing s, target_logit is 1 - s times the logit
+// of the target plus s times the mean of all logits of the row.
+RowLogits LogSumExp(Tensor logits, Tensor targets, double label_smoothing = 0);
 struct MeanLoss {
   Tensor mean;   // a scalar
   Tensor valid;  // has the shape of targets: 1 for targets that are counted, else 0
@@ -160,6 +183,15 @@ struct MeanLoss {
 // Returns the mean cross-entropy over the valid targets of the global batch. Targets that equal
 // kIgnoreIndex are not counted; if none is counted, the loss is 0.
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets);
+struct CrossEntropyOptions {
+  // The share of a target's probability, from 0 to less than 1, that is spread evenly over all
+  // classes: a row's loss is (1 - label_smoothing) * -log p(target) + label_smoothing * the mean of
+  // -log p over all classes.
+  double label_smoothing = 0;
+};
+// The same of given logits [..., V]. A vocabulary of many thousands of words needs less memory with
+// LinearCrossEntropy, which does not keep logits.
+MeanLoss CrossEntropy(Tensor logits, Tensor targets, const CrossEntropyOptions& options = {});
 
 // logits [..., V], targets i32 [...] -> for each row, 1 if the target is among the k largest
 // logits, else 0. Of equal logits, the first ones count as larger.

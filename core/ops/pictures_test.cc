@@ -190,6 +190,48 @@ TEST(Pooling, Errors) {
       "attribute shape=[2, 8, 8] must be of rank 4, [batch, height, width, channels]");
 }
 
+Attributes Crop(int64_t padding) {
+  return {{"padding", padding}, {"flip", true}, {"random_path", std::string("crop")}};
+}
+
+TEST(RandomCropFlip, ShapesAndSignatures) {
+  const Use use("random_crop_flip", {U8({5, 8, 9, 6}), I64({}), I64({})}, Crop(7));
+  EXPECT_EQ(Inferred(use), "u8[5, 8, 9, 6]");
+  EXPECT_EQ(SignaturesOf(use), "S(0), B, B -> S(0)\nS(3), B, B -> S(3)\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(use), "");
+}
+
+TEST(RandomCropFlip, Errors) {
+  const auto inferred = [](const TensorType& pictures, const Attributes& attributes) {
+    return Inferred(Use("random_crop_flip", {pictures, I64({}), I64({})}, attributes));
+  };
+  EXPECT_EQ(inferred(F32({5, 8, 9, 3}), Crop(1)),
+            "input 0 (pictures) is f32[5, 8, 9, 3]; it must be u8");
+  EXPECT_EQ(inferred(U8({5, 8, 9}), Crop(1)),
+            "input 0 (pictures) is u8[5, 8, 9]; it must be of rank 4, [batch, height, width, "
+            "channels]");
+  EXPECT_EQ(inferred(U8({5, 8, 9, 3}), Crop(8)),
+            "attribute padding=8 must be at least 0 and less than 8");
+  EXPECT_EQ(inferred(U8({5, 8, 9, 3}), {{"padding", int64_t{1}}}),
+            "attribute flip is missing; it must be true or false");
+}
+
+// Each use has a path of its own, so that no two draw the same windows.
+TEST(RandomCropFlip, DrawsByItsPath) {
+  Graph graph("pictures");
+  const Tensor x = graph.Input("x", U8({5, 8, 9, 3}), 0);
+  const Tensor once = RandomCropFlip(x, 2, false);
+  const Tensor twice = RandomCropFlip(once, 2, true);
+  ASSERT_TRUE(twice.valid()) << graph.status();
+  EXPECT_EQ(twice.type(), x.type());
+  const auto path_of = [&](Tensor y) {
+    return graph.op(graph.value(y.id()).producer).attributes.GetString("random_path");
+  };
+  EXPECT_EQ(path_of(once), "random_crop_flip");
+  EXPECT_EQ(path_of(twice), "random_crop_flip_1");
+  EXPECT_FALSE(RandomCropFlip(Tensor(), 2, true).valid());
+}
+
 TEST(TopKCorrect, ShapesAndSignatures) {
   const Use use("top_k_correct", {F32({4, 5, 10}), I32({4, 5})}, {{"k", int64_t{5}}});
   EXPECT_EQ(Inferred(use), "f32[4, 5]");

@@ -1,8 +1,11 @@
 #include "core/ops/random_draw.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/recording.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -24,6 +27,11 @@ absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attribu
                                    " lies within the global tensor ", ShapeToString(global)));
 }
 
+absl::Status CheckDraw(const InputCheck& check, const Attributes& attributes, const Shape& shape) {
+  if (attributes.Has("random_path")) RETURN_IF_ERROR(check.Has<std::string>("random_path"));
+  return CheckDrawnRegion(check, attributes, shape);
+}
+
 Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, const Region& region) {
   if (shape == region.global) return attributes;
   std::vector<int64_t> start(region.start.begin(), region.start.end());
@@ -41,6 +49,19 @@ Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, con
 Tensor FindOrAddDrawKeyInput(Graph& graph, absl::string_view name) {
   const ValueId known = graph.FindValue(name);
   return known == kNone ? graph.Input(name, {DType::kI64, {}}) : graph.tensor(known);
+}
+
+Tensor RecordDraw(const Operator& kind, Tensor x, Attributes attributes) {
+  if (!x.valid()) return {};
+  Graph& graph = *x.graph();
+  attributes.Set("random_path", std::string());
+  const Tensor y = RecordSingleOutput(
+      kind, {x, FindOrAddDrawKeyInput(graph, "seed"), FindOrAddDrawKeyInput(graph, "step")},
+      std::move(attributes));
+  if (!y.valid()) return y;
+  const OpId op = graph.value(y.id()).producer;
+  graph.SetAttribute(op, "random_path", graph.op(op).path);
+  return y;
 }
 
 }  // namespace tessera

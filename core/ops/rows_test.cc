@@ -293,5 +293,49 @@ TEST(LinearLogSumExp, KeptLogitsAreAnOperand) {
             "attribute keep_logits=1 must be true or false");
 }
 
+TEST(LogSumExp, ShapesSignaturesAndCosts) {
+  const Attributes smoothing = {{"label_smoothing", 0.1}};
+  const TensorType logits = F32({4, 5, 50}), row = F32({4, 5});
+  const Use use("log_sum_exp", {logits, I32({4, 5})}, smoothing);
+  EXPECT_EQ(Inferred(use), "f32[4, 5], f32[4, 5]");
+  EXPECT_EQ(SignaturesOf(use),
+            "S(0), S(0) -> S(0), S(0)\nS(1), S(1) -> S(1), S(1)\nS(2), B -> P(lse), P\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(use), "");
+  EXPECT_EQ(use.kind->Cost(use.types()).bytes, 4.0 * (4 * 5 * 50 + 4 * 5 + 2 * 4 * 5));
+  const Use gradient("log_sum_exp_grad", {row, row, logits, I32({4, 5}), row}, smoothing);
+  EXPECT_EQ(Inferred(gradient), "f32[4, 5, 50]");
+  EXPECT_EQ(SignaturesOf(gradient),
+            "S(0), S(0), S(0), S(0), S(0) -> S(0)\n"
+            "S(1), S(1), S(1), S(1), S(1) -> S(1)\n"
+            "B, B, S(2), B, B -> S(2)\n"
+            "P, P, B, B, B -> P\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
+}
+
+// Rows are f32 beside logits of 16 bits.
+TEST(LogSumExp, RowsAreStatistics) {
+  const Attributes smoothing = {{"label_smoothing", 0.0}};
+  const TensorType half = {DType::kBF16, {4, 50}};
+  EXPECT_EQ(Inferred(Use("log_sum_exp", {half, I32({4})}, smoothing)), "f32[4], f32[4]");
+  EXPECT_EQ(Inferred(Use("log_sum_exp_grad", {F32({4}), F32({4}), half, I32({4}), F32({4})},
+                         smoothing)),
+            "bf16[4, 50]");
+}
+
+TEST(LogSumExp, Errors) {
+  EXPECT_EQ(Inferred(Use("log_sum_exp", {F32({4, 5}), I32({4, 1})}, {{"label_smoothing", 0.0}})),
+            "input 1 (targets) is i32[4, 1]; it must be i32[4]");
+  EXPECT_EQ(Inferred(Use("log_sum_exp", {F32({4, 5}), I32({4})}, {{"label_smoothing", 1.0}})),
+            "attribute label_smoothing=1.0 must be at least 0 and less than 1");
+  EXPECT_EQ(Inferred(Use("log_sum_exp", {F32({4, 5}), I32({4})})),
+            "attribute label_smoothing is missing; it must be a floating number");
+  Graph graph("test");
+  const Tensor logits = graph.Input("logits", F32({4, 5}));
+  const Tensor targets = graph.Input("targets", I32({3}));
+  EXPECT_FALSE(CrossEntropy(logits, targets).mean.valid());
+  EXPECT_EQ(MessageOf(graph.status()),
+            "log_sum_exp (log_sum_exp): input 1 (targets) is i32[3]; it must be i32[4]");
+}
+
 }  // namespace
 }  // namespace tessera

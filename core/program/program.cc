@@ -201,6 +201,8 @@ absl::string_view CategoryName(Category category) {
       return "cache";
     case Category::kWorkspace:
       return "workspace";
+    case Category::kStatistics:
+      return "running statistics";
   }
   return "?";
 }

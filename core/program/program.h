@@ -7,7 +7,9 @@
 #ifndef TESSERA_CORE_PROGRAM_PROGRAM_H_
 #define TESSERA_CORE_PROGRAM_PROGRAM_H_
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,11 +35,13 @@ enum class Category : uint8_t {
   kInputs,
   kCache,
   kWorkspace,
+  kStatistics,
 };
 inline constexpr Category kAllCategories[] = {
     Category::kParameters, Category::kGradients, Category::kOptimizerState, Category::kActivations,
-    Category::kInputs,     Category::kCache,     Category::kWorkspace};
+    Category::kInputs,     Category::kCache,     Category::kWorkspace, Category::kStatistics};
 absl::string_view CategoryName(Category category);
+using BytesByCategory = std::array<int64_t, std::size(kAllCategories)>;
 
 // The ids of what a Program has: positions in its tables.
 using ProgramValueId = Id<struct ProgramValue>;
@@ -166,7 +170,7 @@ struct ProgramState {
   std::string path;
   // The path of the recorded state that this state is, or is a slice of.
   std::string origin;
-  Role role = Role::kParameter;  // parameter, optimizer state or cache
+  Role role = Role::kParameter;  // parameter, optimizer state, statistic or cache
   ProgramValueId input;          // kNone: only written
   ProgramValueId updated;        // in the same bytes as `input`
 };

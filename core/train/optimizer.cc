@@ -112,6 +112,15 @@ void UpdateByAdamw(Graph& graph, const State& parameter, Tensor gradient,
   graph.SetState(MomentPath(parameter.path, kAdamV), result.v);
 }
 
+// Returns copies of the running statistics that the model updates.
+std::vector<State> UpdatedStatistics(const Graph& graph) {
+  std::vector<State> statistics;
+  for (const State& state : graph.states()) {
+    if (state.role == Role::kStatistic && state.updated != state.input) statistics.push_back(state);
+  }
+  return statistics;
+}
+
 absl::Status CheckRange(absl::string_view field, double value, bool below_one) {
   if (std::isfinite(value) && value >= 0 && (!below_one || value < 1)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -166,6 +175,7 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
   if (parameters.empty()) {
     return absl::InvalidArgumentError("the model has no parameter that can be trained");
   }
+  const std::vector<State> statistics = UpdatedStatistics(graph);
   const LossScale loss_scale(graph, scaling);
   ASSIGN_OR_RETURN(const std::vector<Tensor> gradients,
                    RecordGradients(graph, loss_scale.Scaled(loss), targets));
@@ -181,7 +191,9 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
     Scope scope(&graph, "update");
     norm = loss_scale.Unscaled(Norm(gradients));
     common.scale = loss_scale.Unscaled(ClippingScale(graph, norm, config.clip_norm()));
-    common.predicate = AllFinite({loss, norm});
+    std::vector<Tensor> results = {loss, norm};
+    for (const State& state : statistics) results.push_back(graph.tensor(state.updated));
+    common.predicate = AllFinite(results);
     common.step = Add(step, Fill(graph, step.type(), 1));
     graph.SetState(kStepPath, Select(common.predicate, common.step, step));
     graph.SetOutput("finite", Cast(common.predicate, DType::kI32));
@@ -197,6 +209,11 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
       UpdateByAdamw(graph, parameter, gradients[i], common,
                     {config.beta1(), config.beta2(), config.eps(), weight_decay});
     }
+  }
+  for (const State& state : statistics) {
+    Scope scope(&graph, state.path);
+    const Tensor before = graph.tensor(state.input), after = graph.tensor(state.updated);
+    graph.SetState(state.path, Select(common.predicate, after, before));
   }
   graph.SetOutput("loss", loss);
   graph.SetOutput("grad_norm", norm);

@@ -1,5 +1,6 @@
 #include "models/vgg/vgg.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -36,17 +37,18 @@ class Vgg final : public Model {
                                  {batch, config_.height(), config_.width(), config_.channels()}};
     Tensor x = graph.Input("pictures", pictures, 0);
     const Tensor labels = graph.Input("labels", {DType::kI32, {batch}}, 0);
-    x = Hidden(graph, Features(graph, Normalized(graph, x)), training);
-    const Tensor head = graph.Parameter("head.weight", {config_.classes(), x.dim(1)},
-                                        Initializer::Normal(0, kHeadStddev));
-    RecordedLoss recorded;
-    {
-      Scope scope(&graph, "loss");
-      recorded = LinearCrossEntropy(x, head, labels);
+    Tensor valid;
+    if (config_.batch_norm() && training) {
+      Scope scope(&graph, "normalize");
+      valid = ValidMask(labels);
     }
+    if (training) x = Augmented(graph, x);
+    x = Hidden(graph, Features(graph, Normalized(graph, x), valid), training);
+    const Tensor logits = Logits(graph, x);
+    Scope scope(&graph, "loss");
+    RecordedLoss recorded =
+        CrossEntropy(logits, labels, {training ? config_.label_smoothing() : 0});
     if (training || !recorded.loss.mean.valid()) return recorded;
-    Scope scope(&graph, "head");
-    const Tensor logits = Linear(x, head);
     recorded.metrics.push_back({"accuracy", TopKCorrect(logits, labels, 1)});
     if (HasTop5()) recorded.metrics.push_back({"top5", TopKCorrect(logits, labels, kTop)});
     return recorded;
@@ -63,6 +65,12 @@ class Vgg final : public Model {
   bool HasTop5() const { return config_.classes() > kTop; }
 
   // The functions below record a part of the model, and return its output.
+
+  Tensor Augmented(Graph& graph, Tensor pictures) const {
+    if (config_.crop_padding() == 0 && !config_.flips()) return pictures;
+    Scope scope(&graph, "augment");
+    return RandomCropFlip(pictures, config_.crop_padding(), config_.flips());
+  }
 
   // Bytes to numbers from -1 to 1.
   static Tensor Normalized(Graph& graph, Tensor pictures) {
@@ -83,8 +91,27 @@ class Vgg final : public Model {
     return Relu(Conv2d(x, weight, bias, {.padding = {padding, padding}}));
   }
 
+  // Records relu(batch norm(convolution(x))). `valid` [batch] says which pictures count in the
+  // statistics of training; in evaluation it is invalid.
+  Tensor NormalizedConvolution(Graph& graph, Tensor x, int64_t channels, Tensor valid) const {
+    const Tensor weight = graph.Parameter("weight", {channels, kWindow, kWindow, x.dim(3)},
+                                          HeNormal(kWindow * kWindow * channels));
+    const int64_t padding = kWindow / 2;
+    x = Conv2d(x, weight, {}, {.padding = {padding, padding}});
+    Scope scope(&graph, "norm");
+    const Tensor scale = graph.Parameter("weight", {channels}, Initializer::Constant(1));
+    const Tensor shift = graph.Bias("bias", {channels});
+    const RunningMoments running = DeclareRunningMoments(graph, channels);
+    RunningBatchNormOptions options;
+    options.batch.groups = std::max<int64_t>(config_.batch_norm_groups(), 1);
+    return Relu(valid.valid()
+                    ? BatchNormUpdating(x, scale, shift, running, valid, options)
+                    : BatchNormWith(x, scale, shift, running.mean, running.variance,
+                                    options.batch.eps));
+  }
+
   // [batch, height, width, channels] -> [batch, height', width', channels']
-  Tensor Features(Graph& graph, Tensor x) const {
+  Tensor Features(Graph& graph, Tensor x, Tensor valid) const {
     int convolution = 0;
     for (int i = 0; i < config_.layers_size(); ++i) {
       const int64_t channels = config_.layers(i);
@@ -94,8 +121,9 @@ class Vgg final : public Model {
         continue;
       }
       Scope block(&graph, absl::StrCat("features.", convolution++), Scope::kBlock);
-      x = Convolved(graph, x, channels, kWindow, kWindow, kWindow / 2,
-                    HeNormal(kWindow * kWindow * channels));
+      x = config_.batch_norm() ? NormalizedConvolution(graph, x, channels, valid)
+                               : Convolved(graph, x, channels, kWindow, kWindow, kWindow / 2,
+                                           HeNormal(kWindow * kWindow * channels));
     }
     return x;
   }
@@ -119,6 +147,14 @@ class Vgg final : public Model {
     return Reshape(x, {x.dim(0), x.dim(1) * x.dim(2) * x.dim(3)});
   }
 
+  // -> [batch, classes]
+  Tensor Logits(Graph& graph, Tensor x) const {
+    Scope scope(&graph, "head");
+    const Tensor weight = graph.Parameter("weight", {config_.classes(), x.dim(1)},
+                                          Initializer::Normal(0, kHeadStddev));
+    return Linear(x, weight, graph.Bias("bias", {config_.classes()}));
+  }
+
   const VggConfig config_;
 };
 
@@ -127,6 +163,12 @@ absl::Status CheckSize(absl::string_view field, int64_t value, int64_t least, in
   if (value >= least && value <= largest) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("model.", field, ": ", value, " is not from ", least, " to ", largest));
+}
+
+absl::Status CheckProbability(absl::string_view field, double value) {
+  if (value >= 0 && value < 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.", field, ": ", value, " is not in [0, 1)"));
 }
 
 absl::Status CheckConfig(const VggConfig& config) {
@@ -138,9 +180,16 @@ absl::Status CheckConfig(const VggConfig& config) {
     RETURN_IF_ERROR(CheckSize("layers", channels, 0, 1 << 14));
   }
   for (int64_t units : config.hidden()) RETURN_IF_ERROR(CheckSize("hidden", units, 1, 1 << 20));
-  if (config.dropout() >= 0 && config.dropout() < 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.dropout: ", config.dropout(), " is not in [0, 1)"));
+  RETURN_IF_ERROR(CheckSize("batch_norm_groups", config.batch_norm_groups(), 0, 1 << 20));
+  if (config.batch_norm_groups() > 0 && !config.batch_norm()) {
+    return absl::InvalidArgumentError(
+        "model.batch_norm_groups: the model has no batch norm; set model.batch_norm to true");
+  }
+  RETURN_IF_ERROR(CheckProbability("dropout", config.dropout()));
+  RETURN_IF_ERROR(CheckProbability("label_smoothing", config.label_smoothing()));
+  // So that a crop has at least one row and one column of the picture.
+  const int64_t shorter = std::min(config.height(), config.width());
+  return CheckSize("crop_padding", config.crop_padding(), 0, shorter - 1);
 }
 
 absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {

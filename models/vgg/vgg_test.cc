@@ -57,6 +57,7 @@ parameter %hidden.0.bias: f32[9] {constant=0.0}
 parameter %hidden.1.weight: f32[10, 9] {mean=0.0, stddev=0.4472135954999579}
 parameter %hidden.1.bias: f32[10] {constant=0.0}
 parameter %head.weight: f32[6, 10] {mean=0.0, stddev=0.01}
+parameter %head.bias: f32[6] {constant=0.0}
 %normalize.cast: f32[2, 7, 5, 3] = cast(%pictures) {dtype=f32}
 %normalize.fill: f32[] = fill() {dtype=f32, shape=[], value=0.00784313725490196}
 %normalize.multiply: f32[2, 7, 5, 3] = multiply(%normalize.cast, %normalize.fill)
@@ -82,9 +83,11 @@ parameter %head.weight: f32[6, 10] {mean=0.0, stddev=0.01}
 %hidden.1.add: f32[2, 10] = add(%hidden.1.matmul, %hidden.1.bias)
 %hidden.1.relu: f32[2, 10] = relu(%hidden.1.add)
 %hidden.1.dropout: f32[2, 10] = dropout(%hidden.1.relu, %seed, %step) {probability=0.25, random_path="hidden.1.dropout"}
-%loss.linear_log_sum_exp.lse: f32[2], %loss.linear_log_sum_exp.target_logit: f32[2] = linear_log_sum_exp(%hidden.1.dropout, %head.weight, %labels)
+%head.matmul: f32[2, 6] = matmul(%hidden.1.dropout, %head.weight) {transpose_a=false, transpose_b=true}
+%head.add: f32[2, 6] = add(%head.matmul, %head.bias)
+%loss.log_sum_exp.lse: f32[2], %loss.log_sum_exp.target_logit: f32[2] = log_sum_exp(%head.add, %labels) {label_smoothing=0.0}
 %loss.valid_mask: f32[2] = valid_mask(%labels) {dtype=f32, ignore_index=-100}
-%loss.subtract: f32[2] = subtract(%loss.linear_log_sum_exp.lse, %loss.linear_log_sum_exp.target_logit)
+%loss.subtract: f32[2] = subtract(%loss.log_sum_exp.lse, %loss.log_sum_exp.target_logit)
 %loss.multiply: f32[2] = multiply(%loss.subtract, %loss.valid_mask)
 %loss.reduce_sum: f32[] = reduce_sum(%loss.multiply) {axes=[0], keep_dims=false}
 %loss.reduce_sum_1: f32[] = reduce_sum(%loss.valid_mask) {axes=[0], keep_dims=false}
@@ -100,6 +103,28 @@ TEST(VggTest, WithoutHiddenLayersTheHeadReadsAllThatIsLeft) {
   config.clear_hidden();
   const Graph graph = LossGraph(config, false);
   EXPECT_THAT(graph.ToString(), HasSubstr("parameter %head.weight: f32[6, 8]"));
+}
+
+// An evaluation, whose last batch may be short, counts the plain loss of the pictures as they are.
+TEST(VggTest, AugmentsAndSmoothsInTrainingOnly) {
+  VggConfig config = Small();
+  config.set_label_smoothing(0.125);
+  config.set_crop_padding(2);
+  config.set_flips(true);
+  const std::string training = LossGraph(config, true).ToString();
+  EXPECT_THAT(training,
+              HasSubstr("%augment.random_crop_flip: u8[2, 7, 5, 3] = random_crop_flip(%pictures, "
+                        "%seed, %step) {flip=true, padding=2, "
+                        "random_path=\"augment.random_crop_flip\"}"));
+  EXPECT_THAT(training, HasSubstr("= cast(%augment.random_crop_flip) {dtype=f32}"));
+  EXPECT_THAT(training, HasSubstr("log_sum_exp(%head.add, %labels) {label_smoothing=0.125}"));
+  EXPECT_EQ(LossGraph(config, false).ToString(), LossGraph(Small(), false).ToString());
+
+  config.set_crop_padding(0);
+  EXPECT_THAT(LossGraph(config, true).ToString(), HasSubstr("{flip=true, padding=0, "));
+  config.set_crop_padding(1);
+  config.set_flips(false);
+  EXPECT_THAT(LossGraph(config, true).ToString(), HasSubstr("{flip=false, padding=1, "));
 }
 
 TEST(VggTest, SaysWhatItReadsAndMeasures) {
@@ -132,6 +157,12 @@ TEST(VggTest, NamesFieldsThatAreNotPossible) {
   config = Small();
   config.set_dropout(1);
   EXPECT_EQ(error(config), "model.dropout: 1 is not in [0, 1)");
+  config = Small();
+  config.set_label_smoothing(-0.1);
+  EXPECT_EQ(error(config), "model.label_smoothing: -0.1 is not in [0, 1)");
+  config = Small();
+  config.set_crop_padding(5);
+  EXPECT_EQ(error(config), "model.crop_padding: 5 is not from 0 to 4");
 }
 
 }  // namespace

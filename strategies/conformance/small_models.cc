@@ -117,6 +117,9 @@ TrainingRun SmallVgg(int batch) {
   model.add_hidden(10);
   model.set_classes(7);
   model.set_dropout(0.1);
+  model.set_label_smoothing(0.1);
+  model.set_crop_padding(2);
+  model.set_flips(true);
   auto created = CreateVgg(model);
   TESSERA_CHECK(created.ok()) << created.status();
   return RecordTraining(*std::move(created), SmallRun(batch, 1));

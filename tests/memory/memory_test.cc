@@ -38,6 +38,8 @@ std::unique_ptr<Model> MakeModel(const std::string& name) {
     config.add_hidden(33);
     config.set_classes(61);
     config.set_dropout(0.1);
+    config.set_crop_padding(1);
+    config.set_flips(true);
     return *CreateVgg(config);
   }
   GptConfig config;

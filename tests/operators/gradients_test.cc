@@ -33,6 +33,7 @@ const std::set<std::string>& NotDifferentiable() {
   static const auto* const set = new std::set<std::string>{
       "attention_decode",  // only in generation
       "valid_mask",        // of integers
+      "random_crop_flip",  // of integers
       "top_k_correct",     // counts
       "zero_elsewhere",    // only in Programs
       // The gradient that flows through statistics is part of batch_norm's gradient

@@ -156,12 +156,45 @@ void AddPoolingCases(std::vector<Case>& cases) {
   cases.push_back(SpecialCase("average_pool_grad", {SomeNaN(y)}, WithShape(attributes, x)));
 }
 
+void AddCropCases(std::vector<Case>& cases) {
+  int64_t seed = 3;
+  const auto add = [&](const Shape& shape, int64_t padding, bool flip, Attributes part = {}) {
+    Attributes attributes = {
+        {"padding", padding}, {"flip", flip}, {"random_path", std::string("augment.crop")}};
+    for (const auto& [name, value] : part.entries()) attributes.Set(name, value);
+    cases.push_back(MakeCase("random_crop_flip",
+                             {Integers(DType::kU8, shape, 1, 256), Scalar(DType::kI64, seed),
+                              Scalar(DType::kI64, seed / 2)},
+                             attributes));
+    seed = seed * 5 % 1000003;
+  };
+  for (const bool flip : {false, true}) {
+    add({1, 1, 1, 1}, 0, flip);
+    add({7, 5, 6, 1}, 2, flip);
+    add({6, 6, 4, 3}, 3, flip);
+    add({5, 2, 9, 2}, 1, flip);
+    add({4, 8, 8, 5}, 0, flip);
+    add({40, 28, 28, 1}, 4, flip);
+    add({9, 50, 40, 3}, 39, flip);
+    add({0, 4, 4, 3}, 1, flip);
+    add({2, 4, 4, 0}, 1, flip);
+    add({2, 0, 4, 3}, 0, flip);
+  }
+  const auto add_part = [&](const Shape& shape, Ints start, Ints global) {
+    add(shape, 2, true, {{"start", std::move(start)}, {"global_shape", std::move(global)}});
+  };
+  add_part({3, 5, 6, 2}, {4, 0, 0, 0}, {7, 5, 6, 2});
+  add_part({3, 5, 6, 2}, {0, 0, 0, 1}, {3, 5, 6, 4});
+  add_part({0, 5, 6, 2}, {7, 0, 0, 0}, {7, 5, 6, 2});
+}
+
 }  // namespace
 
 std::vector<Case> PictureCases() {
   std::vector<Case> cases;
   AddConvolutionCases(cases);
   AddPoolingCases(cases);
+  AddCropCases(cases);
   return cases;
 }
 

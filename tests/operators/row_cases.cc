@@ -159,6 +159,61 @@ void AddEmbeddingCases(std::vector<Case>& cases) {
       SpecialCase("embedding_grad", {SomeNaN({20, 12}), Ids({20}, 9)}, {{"rows", int64_t{9}}}));
 }
 
+// Adds a use of log_sum_exp, and of its gradient on the log-sum-exps that the first one makes.
+void AddLogSumExp(const Shape& rows, int64_t classes, double smoothing, std::vector<Case>& cases,
+                  absl::string_view detail = "", double mean = 0, double spread = 1) {
+  Shape shape = rows;
+  shape.push_back(classes);
+  const CaseInput logits = Normal(shape, mean, spread), targets = Labels(rows, classes);
+  const Attributes attributes = {{"label_smoothing", smoothing}};
+  cases.push_back(MakeCase("log_sum_exp", detail, {logits, targets}, attributes));
+  cases.back().condition = 2;
+  // The second one has rows of weight zero, like those of ignored labels.
+  for (const bool zeros : {false, true}) {
+    const CaseInput row = zeros ? Integers(DType::kF32, rows, 0, 2) : Normal(rows);
+    Case grad = MakeCase("log_sum_exp_grad", absl::StrCat(zeros ? "zeros " : "", detail),
+                         {row, row, logits, targets, Normal(rows)}, attributes);
+    grad.derived = {{.op = "log_sum_exp",
+                     .attributes = attributes,
+                     .from = {2, 3},
+                     .outputs = {0},
+                     .to = {4}}};
+    // The exponent is a difference of numbers near the mean.
+    grad.condition = 4 + mean;
+    cases.push_back(grad);
+  }
+}
+
+void AddLogSumExpCases(std::vector<Case>& cases) {
+  for (const double smoothing : {0.0, 0.1}) {
+    const std::pair<Shape, int64_t> uses[] = {{{}, 5},  {{5}, 7},    {{2, 3}, 6},   {{4}, 1},
+                                              {{0}, 3}, {{70}, 131}, {{3, 40}, 50}, {{9}, 1000}};
+    for (const auto& [rows, classes] : uses) AddLogSumExp(rows, classes, smoothing, cases);
+    const Attributes attributes = {{"label_smoothing", smoothing}};
+    // Classes 5 to 9 of 20: most targets are elsewhere.
+    const CaseInput logits = Normal({12, 5}), targets = Labels({12}, 20);
+    const Region rows = {{0}, {12}}, part = {{0, 5}, {12, 20}};
+    cases.push_back(MakeCase("log_sum_exp", "a part", {logits, targets}, attributes));
+    cases.back().regions = {{part, rows}, {rows, rows}};
+    // As the log-sum-exp of all classes, it is above most logits of the part.
+    const CaseInput lse = Integers(DType::kF32, {12}, 2, 5);
+    cases.push_back(MakeCase("log_sum_exp_grad", "a part",
+                             {Normal({12}), Normal({12}), logits, targets, lse}, attributes));
+    cases.back().regions = {{rows, rows, part, rows, rows}, {part}};
+    // NaN and infinities; those in rows of weight zero do not affect the gradient.
+    cases.push_back(SpecialCase("log_sum_exp", {SomeNaN({9, 40}), Labels({9}, 40)}, attributes));
+    cases.push_back(MakeCase("log_sum_exp", "infinities", {Special({9, 4}), Labels({9}, 4)},
+                             attributes));
+    const CaseInput zeros = Integers(DType::kF32, {9}, 0, 1);
+    cases.push_back(SpecialCase("log_sum_exp_grad",
+                                {zeros, zeros, SomeNaN({9, 40}), Labels({9}, 40), SomeNaN({9})},
+                                attributes));
+  }
+  // Exponentials of such numbers overflow.
+  AddLogSumExp({6}, 20, 0, cases, "far", 0, 30);
+  AddLogSumExp({6}, 20, 0.25, cases, "far from 0", 500, 3);
+}
+
 void AddTopKCases(std::vector<Case>& cases) {
   struct Sizes {
     Shape rows;
@@ -189,6 +244,7 @@ std::vector<Case> RowCases() {
   AddLayerNormCases(cases);
   AddReductionCases(cases);
   AddEmbeddingCases(cases);
+  AddLogSumExpCases(cases);
   AddTopKCases(cases);
   return cases;
 }

@@ -81,6 +81,7 @@ std::string ProgramOf(const std::string& model) {
 
 std::string GptProgram() { return ProgramOf("gpt"); }
 std::string MlpProgram() { return ProgramOf("mlp"); }
+std::string VggProgram() { return ProgramOf("vgg"); }
 
 std::vector<std::string> TinyFlags() {
   return {"--set=model.layers=1,model.heads=2,model.channels=8,model.context=16",

@@ -111,6 +111,17 @@ TEST(UsageTest, ASampleThatNobodyAskedForIsNotNoted) {
   EXPECT_THAT(evaluated.out, Not(HasSubstr("note:")));
 }
 
+TEST(UsageTest, TheSequenceOfAModelOfPicturesIsNotedAsUnused) {
+  const std::vector<std::string> flags = {"--plan_only", "--data=synthetic", "--batch=2"};
+  EXPECT_THAT(RunProgram(VggProgram(), flags).out, Not(HasSubstr("note:")));
+  std::vector<std::string> longer = flags;
+  longer.push_back("--sequence=64");
+  const Result result = RunProgram(VggProgram(), longer);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("note: sequence: 64 changes nothing: a row of this model is a picture\n"));
+}
+
 TEST(UsageTest, APlanSpeaksOfRecomputingOnlyIfItRecomputes) {
   EXPECT_THAT(RunProgram(GptProgram(), Tiny({"--plan_only"})).out, Not(HasSubstr("recomputing")));
   EXPECT_THAT(RunProgram(GptProgram(), Tiny({"--plan_only", "--recompute=block"})).out,

@@ -9,6 +9,7 @@ constexpr absl::string_view kStyle = R"css(
   --page: #ffffff; --panel: #f5f6f8; --text: #1c1f23; --dim: #555c66; --rule: #d5d9df; --link: #0b5cad;
   --ink: rgba(255, 255, 255, .75); --edge: #1c1f23;
   --c0: #0072b2; --c1: #d55e00; --c2: #008f68; --c3: #b8578f; --c4: #2b8cc4; --c5: #b07600; --c6: #7d7500;
+  --c7: #6e6e6e;
   --full: #e4eef7; --split-optimizer: #fbe9cf; --split: #d9f0e6; --flat: #f6e2ef; --mixed: #f3f0c8;
   --warn: #fff1e8; --good: #eaf5ef;
 }
@@ -17,6 +18,7 @@ constexpr absl::string_view kStyle = R"css(
     --page: #14171b; --panel: #1d2127; --text: #e9ebee; --dim: #a9b0ba; --rule: #3a414b; --link: #7ab8f5;
     --ink: rgba(0, 0, 0, .6); --edge: #e9ebee;
     --c0: #4a9fe0; --c1: #f07d2e; --c2: #1fbf91; --c3: #d98fbb; --c4: #7cc8f2; --c5: #e6a317; --c6: #d9cf4a;
+    --c7: #a6a6a6;
     --full: #1f2f40; --split-optimizer: #453216; --split: #16392d; --flat: #412738; --mixed: #3a3812;
     --warn: #3b2413; --good: #14301f;
   }
@@ -76,7 +78,8 @@ svg text { fill: var(--text); font-size: 12px; }
 .ink { fill: none; stroke: var(--ink); stroke-width: 1.6; }
 .dot { fill: var(--ink); }
 .c0 { fill: var(--c0); } .c1 { fill: var(--c1); } .c2 { fill: var(--c2); } .c3 { fill: var(--c3); }
-.c4 { fill: var(--c4); } .c5 { fill: var(--c5); } .c6 { fill: var(--c6); } .c7 { fill: none; }
+.c4 { fill: var(--c4); } .c5 { fill: var(--c5); } .c6 { fill: var(--c6); } .c7 { fill: var(--c7); }
+.c8 { fill: none; }
 .line { fill: none; }
 .l0 { stroke: var(--c4); } .l1 { stroke: var(--c1); } .l2 { stroke: var(--c2); } .l3 { stroke: var(--c3); }
 .l4 { stroke: var(--c0); } .l5 { stroke: var(--c5); } .l6 { stroke: var(--text); } .l7 { stroke: var(--c6); }

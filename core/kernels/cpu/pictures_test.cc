@@ -1,6 +1,7 @@
 // Convolutions and poolings that were checked by hand, and channels that fill no vector.
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,6 +144,50 @@ TEST(Convolution, EveryKernelGivesTheValuesOfAHandComputedOne) {
           << use.op << " by " << std::string(kernel->name());
     }
   }
+}
+
+// A picture of 3 x 4 pixels, padded by 1, has 9 windows, each of which may be flipped.
+TEST_P(PicturesTest, EveryCropIsCutAsOften) {
+  constexpr int64_t kHeight = 3, kWidth = 4, kPictures = 3600;
+  const auto pixel_at = [](int64_t i, int64_t j) {
+    const bool inside = i >= 0 && i < kHeight && j >= 0 && j < kWidth;
+    return static_cast<uint8_t>(inside ? 1 + i * kWidth + j : 0);
+  };
+  std::vector<uint8_t> pixels;
+  for (int64_t b = 0; b < kPictures; ++b) {
+    for (int64_t i = 0; i < kHeight; ++i) {
+      for (int64_t j = 0; j < kWidth; ++j) pixels.push_back(pixel_at(i, j));
+    }
+  }
+  std::map<std::vector<uint8_t>, int> times;  // by crop
+  for (int64_t crop = 0; crop < 18; ++crop) {
+    std::vector<uint8_t> expected;
+    for (int64_t i = 0; i < kHeight; ++i) {
+      for (int64_t j = 0; j < kWidth; ++j) {
+        const int64_t column = crop / 9 == 1 ? kWidth - 1 - j : j;
+        expected.push_back(pixel_at(i + crop / 3 % 3 - 1, column + crop % 3 - 1));
+      }
+    }
+    times[expected] = 0;
+  }
+  ASSERT_EQ(times.size(), 18u);
+  const TestTensor x = MakeTensor(DType::kU8, {kPictures, kHeight, kWidth, 1}, pixels);
+  const TestTensor seed = ScalarTensor<int64_t>(DType::kI64, 7);
+  const Attributes attributes = {{"padding", int64_t{1}}, {"flip", true}, {"random_path", "a.b"}};
+  std::vector<std::vector<uint8_t>> of_steps;
+  for (int64_t step = 1; step <= 2; ++step) {
+    const TestTensor steps = ScalarTensor<int64_t>(DType::kI64, step);
+    of_steps.push_back(
+        RunKernels({"random_crop_flip", attributes, {&x, &seed, &steps}, {x.type}})[0]
+            .values<uint8_t>());
+  }
+  EXPECT_NE(of_steps[0], of_steps[1]);
+  for (auto begin = of_steps[0].begin(); begin != of_steps[0].end(); begin += kHeight * kWidth) {
+    const auto found = times.find(std::vector<uint8_t>(begin, begin + kHeight * kWidth));
+    ASSERT_NE(found, times.end()) << "a picture is none of the crops";
+    ++found->second;
+  }
+  for (const auto& [crop, count] : times) EXPECT_NEAR(count, kPictures / 18, 60);
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 // assembles are cast to f32 instead, if that is the reduction). In this dtype it is reduced over
 // ranks and micro-batches and read by the update (in f32, if an operator of the update accepts no
 // other dtype). Caches have no master values and are stored in `parameters`.
+// What is computed from a running statistic stays f32, unless an operator reads it as a statistic.
 //
 // This rewriting comes after slices, so that each slice is cast by itself. It comes before layouts
 // on a mesh, which decide where a value is cast, and before recomputation and micro-batches, which

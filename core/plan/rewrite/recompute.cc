@@ -80,6 +80,10 @@ class Recomputer {
     }
     for (const State& state : graph_.states()) kept_[state.updated] = true;
     for (const GraphOutput& output : graph_.outputs()) kept_[output.value] = true;
+    for (const Op& op : graph_.ops()) {
+      if (op.phase != Phase::kUpdate) continue;
+      for (const ValueId input : op.inputs) kept_[input] = true;
+    }
     for (const OpId op : graph_.ops().ids()) {
       if (!Forward(op)) continue;
       for (const ValueId input : graph_.op(op).inputs) {

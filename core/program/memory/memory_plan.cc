@@ -148,8 +148,8 @@ MemoryReport ReportMemory(const Program& program, MemorySide side) {
   return report;
 }
 
-std::vector<std::array<int64_t, 7>> LiveBytesByTime(const Program& program, MemorySide side) {
-  std::vector<std::array<int64_t, 7>> live(program.instructions.size() + 2);
+std::vector<BytesByCategory> LiveBytesByTime(const Program& program, MemorySide side) {
+  std::vector<BytesByCategory> live(program.instructions.size() + 2);
   // First the differences between consecutive times, and then their sums.
   const auto add = [&live](int32_t time, Category category, int64_t bytes) {
     const auto i = static_cast<size_t>(int64_t{time} + 1);

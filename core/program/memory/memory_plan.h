@@ -3,7 +3,6 @@
 #ifndef TESSERA_CORE_PROGRAM_MEMORY_MEMORY_PLAN_H_
 #define TESSERA_CORE_PROGRAM_MEMORY_MEMORY_PLAN_H_
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -65,8 +64,8 @@ enum class MemorySide : uint8_t { kDevice, kHost };
 
 // The contents of a Program's arenas on one side at the instruction with the most live bytes.
 struct MemoryReport {
-  std::array<int64_t, 7> bytes_at_peak{};  // by Category: live bytes at the peak instruction
-  int32_t peak_instruction = 0;            // the time with the most live bytes; see Buffer
+  BytesByCategory bytes_at_peak{};  // live bytes at the peak instruction
+  int32_t peak_instruction = 0;     // the time with the most live bytes; see Buffer
   int64_t live_bytes = 0;                  // live at the peak, each buffer with its alignment
   int64_t arena_bytes = 0;                 // planned size of the arenas
 };
@@ -75,7 +74,7 @@ MemoryReport ReportMemory(const Program& program, MemorySide side = MemorySide::
 // Returns the live bytes by Category, each buffer with its alignment, at every time of a Buffer:
 // element t + 1 is that of time t, from -1 to the number of instructions. Element peak_instruction
 // + 1 of a MemoryReport is its bytes_at_peak.
-std::vector<std::array<int64_t, 7>> LiveBytesByTime(const Program& program,
+std::vector<BytesByCategory> LiveBytesByTime(const Program& program,
                                                     MemorySide side = MemorySide::kDevice);
 
 }  // namespace tessera

@@ -252,7 +252,7 @@ TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
   WriteFile(path, text);
   EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
               HasSubstr("step_00000020: the checkpoint has version 4, and this Tessera reads "
-                        "versions 2 to 3"));
+                        "versions 2 to 4"));
   // A save does not consider it incomplete either.
   ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
   EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030"));

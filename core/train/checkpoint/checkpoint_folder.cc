@@ -26,7 +26,7 @@ int64_t StepOf(absl::string_view name) {
 }  // namespace
 
 std::string StateFileName(absl::string_view role, int rank, int ranks) {
-  const absl::string_view name = role == kParameterRole ? "parameters" : "optimizer";
+  const absl::string_view name = role == kOptimizerRole ? "optimizer" : "parameters";
   if (ranks == 1) return absl::StrCat(name, ".safetensors");
   return absl::StrFormat("%s-rank%05d.safetensors", name, rank);
 }

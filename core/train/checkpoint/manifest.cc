@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
@@ -121,9 +122,9 @@ class StateParser {
   absl::Status ParseRoleAndType(const Json& record, StateEntry& entry) {
     if (!paths_.insert(entry.path).second) return absl::DataLossError("it is listed twice");
     ASSIGN_OR_RETURN(entry.role, StringMember(record, "role"));
-    if (entry.role != kParameterRole && entry.role != kOptimizerRole) {
-      return absl::DataLossError(absl::StrCat("its role is ", Quote(entry.role),
-                                              ", which is neither 'parameter' nor 'optimizer'"));
+    if (!IsStateRole(entry.role)) {
+      return absl::DataLossError(
+          absl::StrCat("its role is ", Quote(entry.role), "; it must be ", kStateRoles));
     }
     ASSIGN_OR_RETURN(const std::string dtype, StringMember(record, "dtype"));
     ASSIGN_OR_RETURN(entry.type.dtype, ParseDType(dtype));
@@ -260,6 +261,13 @@ bool IsInOneFile(const Manifest& manifest, size_t state) {
   return shards.size() == 1 && IsFull(shards[0], manifest.state[state].type.shape);
 }
 
+// Returns the oldest version that has all that the manifest has, so that an older Tessera reads it.
+int64_t VersionOf(const Manifest& manifest) {
+  const bool has_statistic = absl::c_any_of(
+      manifest.state, [](const StateEntry& entry) { return entry.role == kStatisticRole; });
+  return has_statistic ? kCheckpointVersion : kVersionWithoutStatistics;
+}
+
 OrderedJson ShardsToJson(const std::vector<StateShard>& shards, const std::vector<int>& files) {
   OrderedJson list = OrderedJson::array();
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -313,7 +321,7 @@ std::string ManifestToText(const Manifest& manifest) {
     state.push_back(record.dump());
   }
   const std::string body = absl::StrCat(
-      "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", kCheckpointVersion,
+      "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", VersionOf(manifest),
       ",\n  \"step\": ", manifest.step, ",\n  \"rows\": ", manifest.rows,
       ",\n  \"sequence\": ", manifest.sequence,
       manifest.state_version == 1

@@ -30,7 +30,8 @@
 // safetensors format; it has a tensor for each shard, named TensorNameOf (state_files.h). A state
 // without elements has no shards.
 //
-// Version 2 is read too. It has "batches" instead of "rows" and "sequence": the global batches that
+// Version 4 has running statistics, states of the role "statistic". A checkpoint without any is
+// written in version 3. Version 2 is read too. It has "batches" instead of "rows" and "sequence": the global batches that
 // training had taken.
 //
 // "run" identifies the run that saved the checkpoint (core/train/run_identity.h): a run removes its
@@ -62,8 +63,10 @@
 
 namespace tessera {
 
-// The version that is written, and the oldest one that is read.
-inline constexpr int64_t kCheckpointVersion = 3;
+// The newest version; the one that is written if no state is a running statistic; and the oldest
+// one that is read.
+inline constexpr int64_t kCheckpointVersion = 4;
+inline constexpr int64_t kVersionWithoutStatistics = 3;
 inline constexpr int64_t kOldestVersion = 2;
 
 // The most bytes of each of these texts: a manifest, the header of a safetensors file (which names

@@ -210,7 +210,7 @@ TEST(ManifestTest, TellsForeignFromDamagedFromNewer) {
       absl::StrReplaceAll(text, {{"\"format_version\": 3", "\"format_version\": 7"}});
   EXPECT_THAT(Error(newer, absl::StatusCode::kDataLoss), HasSubstr("checksum"));
   EXPECT_EQ(Error(WithRightChecksum(newer), absl::StatusCode::kUnimplemented),
-            "the checkpoint has version 7, and this Tessera reads versions 2 to 3: load it with a "
+            "the checkpoint has version 7, and this Tessera reads versions 2 to 4: load it with a "
             "newer Tessera");
 }
 
@@ -220,7 +220,7 @@ TEST(ManifestTest, RefusesVersion1) {
                           {{"\"format_version\": 3", "\"format_version\": 1"},
                            {"\"rows\": 1936,\n  \"sequence\": 16", "\"batches\": 121"}});
   EXPECT_EQ(Error(WithRightChecksum(text), absl::StatusCode::kUnimplemented),
-            "the checkpoint has version 1, and this Tessera reads versions 2 to 3: resume it with "
+            "the checkpoint has version 1, and this Tessera reads versions 2 to 4: resume it with "
             "an older Tessera, which saves it in a newer version");
 }
 
@@ -265,7 +265,7 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
   EXPECT_THAT(error("\"sequence\": 16", "\"sequence\": 0"),
               HasSubstr("\"sequence\" is 0, and a row has at least one token"));
   EXPECT_THAT(error("\"role\":\"parameter\"", "\"role\":\"gradient\""),
-              HasSubstr("the state 'blocks.0.w': its role is 'gradient', which is neither"));
+              HasSubstr("the state 'blocks.0.w': its role is 'gradient'; it must be 'parameter', 'statistic'"));
   EXPECT_THAT(error("bf16", "bf17"), HasSubstr("unknown dtype 'bf17'"));
   EXPECT_THAT(error("[2,3]", "[2,4611686018427387904]"), HasSubstr("more than 2^63 bytes"));
   EXPECT_THAT(error("\"bytes\":1234", "\"bytes\":1e4"), HasSubstr("\"bytes\" is not an integer"));

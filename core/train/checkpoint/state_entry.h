@@ -4,19 +4,28 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "core/tensor/shape.h"
 #include "core/train/checkpoint/state_shard.h"
 
 namespace tessera {
 
-// Roles of state: what the model computes with, and what only training needs. Each role has a file
-// of its own, so that a model can be passed on without its optimizer.
+// Roles of state: what the model computes with (parameters and running statistics), and what only
+// training needs. The two have files of their own, so that a model can be passed on without its
+// optimizer.
 inline constexpr char kParameterRole[] = "parameter";
+inline constexpr char kStatisticRole[] = "statistic";
 inline constexpr char kOptimizerRole[] = "optimizer";
+
+inline bool IsStateRole(absl::string_view role) {
+  return role == kParameterRole || role == kStatisticRole || role == kOptimizerRole;
+}
+// For messages.
+inline constexpr char kStateRoles[] = "'parameter', 'statistic' or 'optimizer'";
 
 struct StateEntry {
   std::string path;  // of the Graph: "blocks.3.attn.qkv"
-  std::string role;  // kParameterRole or kOptimizerRole
+  std::string role;  // one of the roles above
   TensorType type;   // of the global tensor, whatever the layout
 };
 

@@ -14,6 +14,11 @@
 namespace tessera {
 namespace {
 
+// Returns whether the file of a role holds a state: that of parameters holds statistics too.
+bool IsInFile(const StateEntry& entry, absl::string_view role) {
+  return (entry.role == kOptimizerRole) == (role == kOptimizerRole);
+}
+
 absl::StatusOr<StateFile> PlanFile(const std::vector<StateEntry>& state,
                                    absl::Span<const OwnedShard> shards, absl::string_view role) {
   StateFile file;
@@ -22,7 +27,7 @@ absl::StatusOr<StateFile> PlanFile(const std::vector<StateEntry>& state,
   for (size_t i = 0; i < shards.size(); ++i) {
     const StateEntry& entry = state[shards[i].state];
     const StateShard& shard = shards[i].shard;
-    if (entry.role != role || shard.size() == 0) continue;
+    if (!IsInFile(entry, role) || shard.size() == 0) continue;
     std::string name = TensorNameOf(entry, shard);
     tensors.push_back({name, {entry.type.dtype, ShapeOfShard(shard)}, 0, 0});
     shard_of_name.emplace(std::move(name), static_cast<int>(i));
@@ -39,10 +44,10 @@ absl::StatusOr<StateFile> PlanFile(const std::vector<StateEntry>& state,
 absl::Status CheckStates(const std::vector<StateEntry>& state) {
   absl::flat_hash_set<absl::string_view> paths;
   for (const StateEntry& entry : state) {
-    if (entry.role != kParameterRole && entry.role != kOptimizerRole) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the state ", Quote(entry.path), " has the role ", Quote(entry.role),
-                       "; 'parameter' or 'optimizer' would be right"));
+    if (!IsStateRole(entry.role)) {
+      return absl::InvalidArgumentError(absl::StrCat("the state ", Quote(entry.path),
+                                                     " has the role ", Quote(entry.role), "; ",
+                                                     kStateRoles, " would be right"));
     }
     if (!paths.insert(entry.path).second) {
       return absl::InvalidArgumentError(
@@ -52,7 +57,7 @@ absl::Status CheckStates(const std::vector<StateEntry>& state) {
   for (const char* role : {kParameterRole, kOptimizerRole}) {
     std::vector<SafetensorsTensor> tensors;
     for (const StateEntry& entry : state) {
-      if (entry.role == role) tensors.push_back({entry.path, entry.type, 0, 0});
+      if (IsInFile(entry, role)) tensors.push_back({entry.path, entry.type, 0, 0});
     }
     ASSIGN_OR_RETURN(const SafetensorsHeader header, MakeSafetensorsHeader(std::move(tensors)));
     RETURN_IF_ERROR(CheckTextLength(absl::StrCat("the header of ", StateFileName(role, 0, 1)),

@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-// Returns kParameterRole or kOptimizerRole.
+// Returns a role of state_entry.h.
 absl::string_view RoleName(const StateInfo& state);
 
 // Returns the type of the global tensor, whatever the layout. Slices of one state have the state's.

@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-// The lines of each texture, in a square of 8 pixels over the fill's colour. The first and the last
-// fill have none.
+// The lines of each texture, in a square of 8 pixels over the fill's colour. The first fill
+// has none.
 constexpr const char* kTextures[kFills] = {
     "",
     "<path class='ink' d='M-2 2l4-4M0 8l8-8M6 10l4-4'/>",
@@ -21,6 +21,7 @@ constexpr const char* kTextures[kFills] = {
     "<path class='ink' d='M0 2h8M0 6h8'/>",
     "<path class='ink' d='M2 0v8M6 0v8'/>",
     "<path class='ink' d='M0 0l8 8M8 0l-8 8'/>",
+    "<path class='ink' d='M4 0v8M0 4h8'/>",
     "<path class='outline' d='M0 8l8-8'/>"};
 
 struct Line {

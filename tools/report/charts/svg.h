@@ -25,7 +25,7 @@ std::string Coordinate(double value);
 std::string Percent(double share);
 
 // The fills that charts share: a colour and a texture each, so that they differ without colour.
-inline constexpr int kFills = 8;
+inline constexpr int kFills = 9;
 // An outline without a colour: what is planned and unused.
 inline constexpr int kNoFill = kFills - 1;
 

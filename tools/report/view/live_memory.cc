@@ -10,7 +10,7 @@ namespace {
 // Returns all points of a step: one before it, one for each instruction, and one behind it.
 std::vector<LivePoint> AllPoints(const Program& program,
                                  const Table<InstructionId, TimeSpan>& times, MemorySide side) {
-  const std::vector<std::array<int64_t, 7>> live = LiveBytesByTime(program, side);
+  const std::vector<BytesByCategory> live = LiveBytesByTime(program, side);
   std::vector<LivePoint> points(live.size());
   double now = 0;
   for (size_t i = 0; i < live.size(); ++i) {

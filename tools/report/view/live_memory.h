@@ -4,7 +4,6 @@
 #ifndef TESSERA_TOOLS_REPORT_VIEW_LIVE_MEMORY_H_
 #define TESSERA_TOOLS_REPORT_VIEW_LIVE_MEMORY_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,7 +18,7 @@ namespace tessera {
 // The live bytes from `seconds` after the start of the step until the next point.
 struct LivePoint {
   double seconds = 0;
-  std::array<int64_t, 7> bytes{};  // by Category
+  BytesByCategory bytes{};
 
   int64_t total() const;
 };

@@ -93,6 +93,19 @@ absl::StatusOr<int64_t> SampleTokens(const CommandLine& line, const RunConfig& c
   return 0;
 }
 
+// Adds a note if the user set the length of a sequence for a model whose rows have none.
+void NoteUnusedSequence(const CommandLine& line, const RunConfig& config, const Model& model,
+                        std::vector<std::string>* notes) {
+  const SampleUnit unit = model.Unit(1);
+  if (unit.per_row != model.Unit(2).per_row) return;
+  const bool is_set =
+      std::any_of(line.settings.begin(), line.settings.end(),
+                  [](const FieldSetting& setting) { return setting.path == "sequence"; });
+  if (!is_set) return;
+  notes->push_back(absl::StrCat("sequence: ", config.sequence(),
+                                " changes nothing: a row of this model is a ", unit.row));
+}
+
 // Returns the threads of a rank: those of the configuration, or else the number of its cores.
 // Returns 0, so that the backend chooses, if the rank is alone on its host or OMP_NUM_THREADS is
 // set.
@@ -122,6 +135,7 @@ absl::StatusOr<LocalSetup> MakeLocalSetup(const CommandLine& line,
   RunConfig& config = local.effective.config;
   ASSIGN_OR_RETURN(const int64_t tokens, SampleTokens(line, config, *local.effective.model, notes));
   config.mutable_sample()->set_tokens(tokens);
+  NoteUnusedSequence(line, config, *local.effective.model, notes);
   ASSIGN_OR_RETURN(local.backend, MakeBackend(config.device(), ThreadsOf(config, ranks)));
   if (line.mode == Mode::kSample) return local;
   ASSIGN_OR_RETURN(local.text, MapText(config, *local.effective.model));

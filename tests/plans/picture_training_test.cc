@@ -1,0 +1,80 @@
+// Checks that a network on pictures, with crops, flips, dropout and smoothed labels, trains under
+// Plans as on one process: ranks and micro-batches draw the same, and the loss may be split by rows
+// or by classes.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/plan/testing/completion.h"
+#include "gtest/gtest.h"
+#include "strategies/conformance/compare_training.h"
+#include "tests/plans/small_runs.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kSplitBatch[] = "store { path: 'pictures|labels' layout: 'data: S(0)' } ";
+constexpr char kSplitClasses[] =
+    "store { path: 'head.weight|head.bias' layout: 'model: S(0)' } "
+    "compute { path: 'head.matmul' signature: 'model: B, S(0) -> S(1)' } "
+    "compute { path: 'head.add' signature: 'model: S(1), S(0) -> S(1)' } "
+    "compute { path: 'loss.log_sum_exp' signature: 'model: S(1), B -> P(lse), P' } ";
+
+std::string MicroBatches(int count) {
+  return absl::StrCat("parts { graph: 'train' micro_batches: ", count, " } ");
+}
+
+TrainingRun Run(int batch = 6) {
+  TrainingRun run = SmallVgg(batch);
+  run.steps = 4;
+  run.check_memory = true;
+  return run;
+}
+
+TEST(PictureTrainingTest, SplitByRows) {
+  const std::string split = absl::StrCat("mesh { name: 'data' } ", kSplitBatch);
+  ExpectSame(Run(), StagePlan(split), {1, 2, 3, 4, 8});
+  ExpectSame(OnCpu(Run()), StagePlan(split), {3, 4}, 1e-4);
+}
+
+TEST(PictureTrainingTest, InMicroBatches) {
+  const std::string split = absl::StrCat("mesh { name: 'data' } ", kSplitBatch);
+  for (const int count : {2, 3, 6}) ExpectSame(Run(), StagePlan(MicroBatches(count)), {1});
+  ExpectSame(Run(12), StagePlan(split + MicroBatches(3)), {2, 3});
+}
+
+// Of 7 classes, 4 ranks have unequal parts, and one of 8 has none.
+TEST(PictureTrainingTest, SplitByClasses) {
+  const std::string split = absl::StrCat("mesh { name: 'model' } ", kSplitClasses);
+  ExpectSame(Run(), StagePlan(split), {1, 2, 4, 8});
+  ExpectSame(Run(), StagePlan(split + MicroBatches(2)), {2, 3});
+  ExpectSame(OnCpu(Run()), StagePlan(split), {3}, 1e-4);
+  ExpectSame(Run(), StagePlan("slice { path: 'head.weight' dimension: 0 count: 2 }"), {1});
+}
+
+TEST(PictureTrainingTest, SplitByRowsAndClasses) {
+  const std::string meshes = "mesh { name: 'data' size: 2 } mesh { name: 'model' } ";
+  ExpectSame(Run(), StagePlan(absl::StrCat(meshes, kSplitBatch, kSplitClasses)), {4, 6});
+}
+
+// In bf16 the losses of rows are f32, so that the mean is that of a run in f32 up to the rounding of
+// logits.
+TEST(PictureTrainingTest, InBf16) {
+  TrainingRun run = Run();
+  run.steps = 1;
+  const auto exact = Train(run, Plan(), 1);
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  for (const char* split : {"", kSplitClasses}) {
+    const Plan plan = StagePlan(absl::StrCat(*split == 0 ? "" : "mesh { name: 'model' } ", split,
+                                             "precision { parameters: BF16 } "));
+    const auto rounded = Train(OnCpu(run), plan, *split == 0 ? 1 : 2);
+    ASSERT_TRUE(rounded.ok()) << rounded.status();
+    EXPECT_NEAR(rounded->outputs[0].at("loss")[0], exact->outputs[0].at("loss")[0], 2e-3);
+    const Difference difference = Compare({.outputs = exact->outputs, .states = {}},
+                                          {.outputs = rounded->outputs, .states = {}});
+    EXPECT_LE(difference.relative, 5e-2) << difference.where;
+    EXPECT_GE(difference.relative, 1e-4) << "nothing was rounded";
+  }
+}
+
+}  // namespace
+}  // namespace tessera
