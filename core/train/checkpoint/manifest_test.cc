@@ -74,6 +74,18 @@ TEST(ManifestTest, HasAFormThatPeopleCanRead) {
   EXPECT_EQ(ManifestToText(ManifestForTest()), WithRightChecksum(expected));
 }
 
+// A checkpoint that older versions can read keeps their version.
+TEST(ManifestTest, RunningStatisticsAreOfVersion4) {
+  Manifest manifest = ManifestForTest();
+  manifest.state[1].role = kStatisticRole;
+  const std::string text = ManifestToText(manifest);
+  EXPECT_THAT(text, HasSubstr("\"format_version\": 4,"));
+  EXPECT_THAT(text, HasSubstr("{\"path\":\"step\",\"role\":\"statistic\","));
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->state[1].role, kStatisticRole);
+}
+
 TEST(ManifestTest, ReadsWhatItWrote) {
   const std::string text = ManifestToText(ManifestForTest());
   auto manifest = ParseManifest(text);
