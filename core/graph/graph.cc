@@ -27,7 +27,7 @@ absl::string_view RoleName(Role role) {
       return "activation";
     case Role::kGradient:
       return "gradient";
-    case Role::kStatistic:
+    case Role::kRunningStatistic:
       return "statistic";
   }
   return "?";
@@ -165,7 +165,7 @@ Tensor Graph::Bias(absl::string_view name, Shape shape) {
 }
 
 Tensor Graph::RunningStatistic(absl::string_view name, Shape shape, Initializer initializer) {
-  return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kStatistic, initializer);
+  return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kRunningStatistic, initializer);
 }
 
 void Graph::SetState(absl::string_view path, Tensor updated) {

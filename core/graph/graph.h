@@ -47,7 +47,7 @@ enum class Role : uint8_t {
   kCache,           // kept from one step of a Program to the next, never saved
   kActivation,
   kGradient,
-  kStatistic,  // state: a running average of activations, which training writes and does not read
+  kRunningStatistic,  // state: a running average of activations, which training writes and does not read
 };
 absl::string_view RoleName(Role role);  // "input", "parameter", "optimizer", "cache", ...
 

@@ -205,15 +205,15 @@ TEST(RunningStatisticsTest, TheOptimizerLeavesThemAlone) {
   for (const char* name : {"running_mean", "running_variance"}) {
     const State* const state = graph.FindState(std::string("norm.") + name);
     ASSERT_NE(state, nullptr);
-    EXPECT_EQ(state->role, Role::kStatistic);
-    EXPECT_EQ(graph.value(state->updated).role, Role::kStatistic);
+    EXPECT_EQ(state->role, Role::kRunningStatistic);
+    EXPECT_EQ(graph.value(state->updated).role, Role::kRunningStatistic);
     EXPECT_EQ(graph.op(graph.value(state->updated).producer).kind->name(), "select");
     EXPECT_EQ(graph.op(graph.value(state->updated).producer).phase, Phase::kUpdate);
     EXPECT_EQ(graph.FindValue(state->path + ".grad"), kNone);
     EXPECT_EQ(graph.FindState(state->path + ".adam_m"), nullptr);
   }
   int statistics = 0;  // what the model had set as updated is none
-  for (const Value& value : graph.values()) statistics += value.role == Role::kStatistic ? 1 : 0;
+  for (const Value& value : graph.values()) statistics += value.role == Role::kRunningStatistic ? 1 : 0;
   EXPECT_EQ(statistics, 4);
   const std::string text = graph.ToString();
   EXPECT_THAT(text, HasSubstr("\nstatistic %norm.running_mean: f32[2] {constant=0.0}\n"));

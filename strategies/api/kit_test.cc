@@ -59,7 +59,7 @@ RunGraphs SmallGraphs() {
   AddOp("b.0.matmul", {input.value(), weight.input()}, graph).set_block(0);
   AddState("b.0.w.m", GraphProto::OPTIMIZER_STATE, {4, 8}, graph);
   AddState("step", GraphProto::OPTIMIZER_STATE, {}, graph);
-  AddState("b.0.w.average", GraphProto::STATISTIC, {4, 8}, graph);
+  AddState("b.0.w.average", GraphProto::RUNNING_STATISTIC, {4, 8}, graph);
   AddOp("b.0.w.update", {weight.input()}, graph).set_phase(GraphProto::UPDATE);
   for (GraphProto::State& state : *graph.mutable_states()) {
     state.set_updated(AddValue(state.path() + ".updated", 1, graph));

@@ -193,7 +193,7 @@ TEST(BatchNormTrainingTest, InSixteenBits) {
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     for (const Program& program : compiled->programs) {
       for (const ProgramState& state : program.states) {
-        if (state.role != Role::kStatistic) continue;
+        if (state.role != Role::kRunningStatistic) continue;
         EXPECT_EQ(program.value(state.updated).type.dtype, DType::kF32) << state.path;
       }
     }

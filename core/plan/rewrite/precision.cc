@@ -78,7 +78,7 @@ class PrecisionWriter {
       if (state.input == kNone) continue;
       const bool is_f32_cache = state.role == Role::kCache && IsF32(state.input);
       forms_[state.input].kind = is_f32_cache                       ? Kind::kLow
-                                 : state.role == Role::kStatistic ? Kind::kFull
+                                 : state.role == Role::kRunningStatistic ? Kind::kFull
                                                                   : Kind::kSource;
       const DType dtype = DTypeOfState(state);
       State copy = state;
