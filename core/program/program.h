@@ -38,8 +38,9 @@ enum class Category : uint8_t {
   kRunningStatistics,
 };
 inline constexpr Category kAllCategories[] = {
-    Category::kParameters, Category::kGradients, Category::kOptimizerState, Category::kActivations,
-    Category::kInputs,     Category::kCache,     Category::kWorkspace, Category::kRunningStatistics};
+    Category::kParameters,  Category::kGradients,        Category::kOptimizerState,
+    Category::kActivations, Category::kInputs,           Category::kCache,
+    Category::kWorkspace,   Category::kRunningStatistics};
 absl::string_view CategoryName(Category category);
 using BytesByCategory = std::array<int64_t, std::size(kAllCategories)>;
 

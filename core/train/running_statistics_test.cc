@@ -95,9 +95,7 @@ struct Moments {
 
 // Returns the mean and the unbiased variance of a channel over rows [begin, end) of x.
 Moments MomentsOf(const Values& given, int64_t begin, int64_t end, int64_t channel) {
-  const auto element = [&](int64_t row) {
-    return given.at("x").values[row * kChannels + channel];
-  };
+  const auto element = [&](int64_t row) { return given.at("x").values[row * kChannels + channel]; };
   Moments moments;
   const auto rows = static_cast<double>(end - begin);
   for (int64_t row = begin; row < end; ++row) moments.mean += element(row) / rows;
@@ -190,10 +188,10 @@ TEST(RunningStatisticsTest, EvaluationNormalizesByThem) {
   for (int64_t i = 0; i < kRows * kChannels; ++i) {
     const int64_t c = i % kChannels;
     const auto of_channel = [&](const char* path) { return given.at(path).values[c]; };
-    const double expected =
-        (given.at("x").values[i] - of_channel("norm.running_mean")) /
-            std::sqrt(of_channel("norm.running_variance") + kEps) * of_channel("norm.weight") +
-        of_channel("norm.bias");
+    const double expected = (given.at("x").values[i] - of_channel("norm.running_mean")) /
+                                std::sqrt(of_channel("norm.running_variance") + kEps) *
+                                of_channel("norm.weight") +
+                            of_channel("norm.bias");
     EXPECT_NEAR(in_evaluation.at("y").values[i], expected, 1e-12) << i;
     EXPECT_GT(std::abs(in_training.at("y").values[i] - expected), 1e-2) << i;
   }
@@ -213,7 +211,8 @@ TEST(RunningStatisticsTest, TheOptimizerLeavesThemAlone) {
     EXPECT_EQ(graph.FindState(state->path + ".adam_m"), nullptr);
   }
   int statistics = 0;  // what the model had set as updated is none
-  for (const Value& value : graph.values()) statistics += value.role == Role::kRunningStatistic ? 1 : 0;
+  for (const Value& value : graph.values())
+    statistics += value.role == Role::kRunningStatistic ? 1 : 0;
   EXPECT_EQ(statistics, 4);
   const std::string text = graph.ToString();
   EXPECT_THAT(text, HasSubstr("\nstatistic %norm.running_mean: f32[2] {constant=0.0}\n"));

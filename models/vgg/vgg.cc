@@ -102,10 +102,9 @@ class Vgg final : public Model {
     const RunningMoments running = DeclareRunningMoments(graph, channels);
     RunningBatchNormOptions options;
     options.batch.groups = std::max<int64_t>(config_.batch_norm_groups(), 1);
-    return Relu(valid.valid()
-                    ? BatchNormUpdating(x, scale, shift, running, valid, options)
-                    : BatchNormWith(x, scale, shift, running.mean, running.variance,
-                                    options.batch.eps));
+    return Relu(valid.valid() ? BatchNormUpdating(x, scale, shift, running, valid, options)
+                              : BatchNormWith(x, scale, shift, running.mean, running.variance,
+                                              options.batch.eps));
   }
 
   // [batch, height, width, channels] -> [batch, height', width', channels']

@@ -153,9 +153,10 @@ TEST(BatchNormTrainingTest, StatisticsThatAreStoredSplit) {
   const std::string statistics =
       "store { path: '*.running_mean|*.running_variance' layout: 'data: S(0)' } ";
   ExpectSame(Normalized(8, 2), StagePlan(absl::StrCat(kSplitBatch, statistics)), {2, 4});
-  ExpectSame(Normalized(8, 1), StagePlan(absl::StrCat("mesh { name: 'data' } ", statistics,
-                                                      "store { path: 'blocks.*.weight' "
-                                                      "layout: 'data: S(0)' } ")),
+  ExpectSame(Normalized(8, 1),
+             StagePlan(absl::StrCat("mesh { name: 'data' } ", statistics,
+                                    "store { path: 'blocks.*.weight' "
+                                    "layout: 'data: S(0)' } ")),
              {2, 3});
 }
 

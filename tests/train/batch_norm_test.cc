@@ -77,8 +77,7 @@ TEST(BatchNormProgramTest, AnyStrategyContinuesWithTheStatisticsOfAnother) {
                  {kNormalized, "--save_every=4", "--eval_every=6", "--out=" + folders.back()});
     const Result result = Train(flags);
     ASSERT_EQ(result.code, 0) << result.err;
-    const std::string manifest =
-        CheckpointFiles(folders.back(), 4).at("manifest.json");
+    const std::string manifest = CheckpointFiles(folders.back(), 4).at("manifest.json");
     EXPECT_THAT(manifest, HasSubstr(R"({"path":"features.0.norm.running_mean","role":"statistic",)"
                                     R"("dtype":"f32","shape":[5])"));
     const std::vector<nlohmann::json> metrics = Metrics(folders.back());

@@ -206,8 +206,9 @@ class Assignment {
     for (const ProgramState& state : program_.states) {
       const Category category = state.role == Role::kParameter ? Category::kParameters
                                 : state.role == Role::kCache   ? Category::kCache
-                                : state.role == Role::kRunningStatistic ? Category::kRunningStatistics
-                                                               : Category::kOptimizerState;
+                                : state.role == Role::kRunningStatistic
+                                    ? Category::kRunningStatistics
+                                    : Category::kOptimizerState;
       const ProgramValueId value = state.input != kNone ? state.input : state.updated;
       BufferId buffer = target_[BufferOf(value)];
       if (buffer == kNone) {  // otherwise another member of its flat group has set it

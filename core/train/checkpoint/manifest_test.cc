@@ -276,8 +276,10 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
               HasSubstr("\"rows\" is 9223372036854775807, above the largest possible"));
   EXPECT_THAT(error("\"sequence\": 16", "\"sequence\": 0"),
               HasSubstr("\"sequence\" is 0, and a row has at least one token"));
-  EXPECT_THAT(error("\"role\":\"parameter\"", "\"role\":\"gradient\""),
-              HasSubstr("the state 'blocks.0.w': its role is 'gradient'; it must be 'parameter', 'statistic'"));
+  EXPECT_THAT(
+      error("\"role\":\"parameter\"", "\"role\":\"gradient\""),
+      HasSubstr(
+          "the state 'blocks.0.w': its role is 'gradient'; it must be 'parameter', 'statistic'"));
   EXPECT_THAT(error("bf16", "bf17"), HasSubstr("unknown dtype 'bf17'"));
   EXPECT_THAT(error("[2,3]", "[2,4611686018427387904]"), HasSubstr("more than 2^63 bytes"));
   EXPECT_THAT(error("\"bytes\":1234", "\"bytes\":1e4"), HasSubstr("\"bytes\" is not an integer"));
