@@ -80,7 +80,7 @@ TEST(SameTrainingTest, ARunningStatisticThatIsWrongIsNamed) {
   const std::vector<CheckedTraining> both = {right, wrong};
   EXPECT_THAT(JudgeTraining(both).faults[1],
               HasSubstr("in step 2 the running statistic norm.running_mean is 2 times that with "
-                        "ddp (1 of 1 statistics differs)"));
+                        "ddp (1 of 1 statistic differs)"));
 }
 
 TEST(SameTrainingTest, NumbersOfAStepAreCompared) {
