@@ -68,8 +68,8 @@ TEST(OsdpTest, MicroBatchesCutNoGroupsOfBatchNorm) {
   for (const int64_t groups : {1, 2, 4}) {
     SCOPED_TRACE(groups);
     const PlannedRun run = NormalizedVgg(groups);
-    const std::vector<strategy::PlanRequest::Setting> open = {
-        strategy::PlanRequest::MICRO_BATCHES, strategy::PlanRequest::RECOMPUTE};
+    const std::vector<strategy::PlanRequest::Setting> open = {strategy::PlanRequest::MICRO_BATCHES,
+                                                              strategy::PlanRequest::RECOMPUTE};
     const auto unlimited = run.Ask({.open = open});
     ASSERT_TRUE(unlimited.ok()) << unlimited.status();
     const int64_t smallest = SmallestLimit(run, open);
