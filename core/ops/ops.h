@@ -129,7 +129,8 @@ NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid = {
 // Normalizes by a given mean and variance [channels], f32 if x has 16 bits, as evaluation does.
 Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor variance,
                      double eps = 1e-5);
-// The running mean and variance of batch norm, states of the role kStatistic, both [channels].
+// The running mean and variance of batch norm, states of the role kRunningStatistic, both
+// [channels].
 struct RunningMoments {
   Tensor mean, variance;
 };

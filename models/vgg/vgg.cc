@@ -92,22 +92,25 @@ class Vgg final : public Model {
   }
 
   // Records relu(batch norm(convolution(x))). `valid` [batch] says which pictures count in the
-  // statistics of training; in evaluation it is invalid.
+  // statistics of training; it is an invalid handle in evaluation.
   Tensor NormalizedConvolution(Graph& graph, Tensor x, int64_t channels, Tensor valid) const {
     const Tensor weight = graph.Parameter("weight", {channels, kWindow, kWindow, x.dim(3)},
                                           HeNormal(kWindow * kWindow * channels));
-    const int64_t padding = kWindow / 2;
-    x = Conv2d(x, weight, {}, {.padding = {padding, padding}});
+    constexpr int64_t kPadding = kWindow / 2;
+    return Relu(
+        BatchNormalized(graph, Conv2d(x, weight, {}, {.padding = {kPadding, kPadding}}), valid));
+  }
+
+  Tensor BatchNormalized(Graph& graph, Tensor x, Tensor valid) const {
     Scope scope(&graph, "norm");
-    const Tensor scale = graph.Parameter("weight", {channels}, Initializer::Constant(1));
-    const Tensor shift = graph.Bias("bias", {channels});
+    const int64_t channels = x.dim(3);
+    const Tensor weight = graph.Parameter("weight", {channels}, Initializer::Constant(1));
+    const Tensor bias = graph.Bias("bias", {channels});
     const RunningMoments running = DeclareRunningMoments(graph, channels);
     RunningBatchNormOptions options;
     options.batch.groups = std::max<int64_t>(config_.batch_norm_groups(), 1);
-    return Relu(valid.valid()
-                    ? BatchNormUpdating(x, scale, shift, running, valid, options)
-                    : BatchNormWith(x, scale, shift, running.mean, running.variance,
-                                    options.batch.eps));
+    if (valid.valid()) return BatchNormUpdating(x, weight, bias, running, valid, options);
+    return BatchNormWith(x, weight, bias, running.mean, running.variance, options.batch.eps);
   }
 
   // [batch, height, width, channels] -> [batch, height', width', channels']

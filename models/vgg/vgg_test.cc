@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The last pool would leave nothing of pictures of 7 x 5, and is left out.
 VggConfig Small() {
@@ -98,6 +99,51 @@ output loss = %loss.divide
 )");
 }
 
+VggConfig WithBatchNorm() {
+  VggConfig config = Small();
+  config.set_batch_norm(true);
+  return config;
+}
+
+// Batch norm is between a convolution, which has no bias, and its ReLU, and in no flat layer.
+TEST(VggTest, NormalizesAfterEachConvolution) {
+  const std::string text = LossGraph(WithBatchNorm(), true).ToString();
+  EXPECT_THAT(text, HasSubstr(R"(
+parameter %features.1.weight: f32[6, 3, 3, 4] {mean=0.0, stddev=0.19245008972987526}
+parameter %features.1.norm.weight: f32[6] {constant=1.0}
+parameter %features.1.norm.bias: f32[6] {constant=0.0}
+statistic %features.1.norm.running_mean: f32[6] {constant=0.0}
+statistic %features.1.norm.running_variance: f32[6] {constant=1.0}
+parameter %features.2.weight: )"));
+  EXPECT_THAT(text, HasSubstr("parameter %hidden.0.bias: f32[9] {constant=0.0}\n"
+                              "parameter %hidden.1.weight"));
+  EXPECT_THAT(text, HasSubstr("%features.0.norm.batch_norm_sum: f32[1, 4], "
+                              "%features.0.norm.batch_norm_sum.count: f32[1, 1] = "
+                              "batch_norm_sum(%features.0.convolution, %normalize.valid_mask) "
+                              "{group_rows=2, groups=1}\n"));
+  EXPECT_THAT(text, HasSubstr("= relu(%features.0.norm.batch_norm)\n"));
+  EXPECT_THAT(text, HasSubstr("leave %features.2.norm.running_variance = "));
+}
+
+TEST(VggTest, EvaluationReadsTheRunningStatistics) {
+  const Graph graph = LossGraph(WithBatchNorm(), false);
+  const std::string text = graph.ToString();
+  EXPECT_THAT(text, HasSubstr("add(%features.0.norm.running_variance, "));
+  EXPECT_THAT(text, Not(HasSubstr("batch_norm_sum")));
+  EXPECT_THAT(text, Not(HasSubstr("leave ")));
+}
+
+TEST(VggTest, GroupsAreThoseOfTheConfiguration) {
+  VggConfig config = WithBatchNorm();
+  config.set_batch_norm_groups(2);
+  EXPECT_THAT(LossGraph(config, true).ToString(), HasSubstr("{group_rows=1, groups=2}"));
+  config.set_batch_norm_groups(3);
+  Graph graph("loss");
+  (*CreateVgg(config))->RecordLoss(graph, 2, 1, /*training=*/true);
+  EXPECT_EQ(std::string(graph.status().message()),
+            "batch_norm: attribute groups=3 must be 2, as 2 rows are groups of 1");
+}
+
 TEST(VggTest, WithoutHiddenLayersTheHeadReadsAllThatIsLeft) {
   VggConfig config = Small();
   config.clear_hidden();
@@ -163,6 +209,13 @@ TEST(VggTest, NamesFieldsThatAreNotPossible) {
   config = Small();
   config.set_crop_padding(5);
   EXPECT_EQ(error(config), "model.crop_padding: 5 is not from 0 to 4");
+  config = Small();
+  config.set_batch_norm_groups(2);
+  EXPECT_EQ(error(config),
+            "model.batch_norm_groups: the model has no batch norm; set model.batch_norm to true");
+  config = WithBatchNorm();
+  config.set_batch_norm_groups(-1);
+  EXPECT_EQ(error(config), "model.batch_norm_groups: -1 is not from 0 to 1048576");
 }
 
 }  // namespace

@@ -52,6 +52,9 @@ const std::vector<KitModel>& Models() {
       {"gpt", [] { return SmallGpt({}); }},
       {"mlp", [] { return SmallMlp(); }},
       {"vgg", [] { return SmallVgg(); }},
+      {"vgg_norm", [] { return SmallVgg({.batch = 5, .groups = 1}); }},
+      {"vgg_norm_accumulating",
+       [] { return SmallVgg({.batch = 12, .micro_batches = 2, .groups = 4}); }},
       {"gpt_odd", [] { return SmallGpt(OddSizes()); }},
       {"partly_trained", [] { return PartlyTrained(5, 1); }},
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
@@ -107,7 +110,7 @@ TrainingRun SmallMlp(int batch) {
   return RecordTraining(*std::move(created), SmallRun(batch, 4));
 }
 
-TrainingRun SmallVgg(int batch) {
+TrainingRun SmallVgg(const VggSizes& sizes) {
   VggConfig model;
   model.set_height(6);
   model.set_width(5);
@@ -120,9 +123,11 @@ TrainingRun SmallVgg(int batch) {
   model.set_label_smoothing(0.1);
   model.set_crop_padding(2);
   model.set_flips(true);
+  model.set_batch_norm(sizes.groups > 0);
+  model.set_batch_norm_groups(sizes.groups);
   auto created = CreateVgg(model);
   TESSERA_CHECK(created.ok()) << created.status();
-  return RecordTraining(*std::move(created), SmallRun(batch, 1));
+  return RecordTraining(*std::move(created), SmallRun(sizes.batch, 1, sizes.micro_batches));
 }
 
 std::vector<std::string> ConformanceModels() {

@@ -129,7 +129,8 @@ Fault RanksDiffer(const CheckedTraining& training) {
          {RanksDifferIn(step.loss, "the loss", kFull.loss),
           RanksDifferIn(step.gradients, "the gradient of ", "gradient", kFull),
           RanksDifferIn(step.grad_norm, "the norm of all gradients", kFull.tensor),
-          parameters(step.parameters, "the updated value of ")}) {
+          parameters(step.parameters, "the updated value of "),
+          RanksDifferIn(step.statistics, "the running statistic ", "statistic", kParameter)}) {
       if (fault.has_value()) return absl::StrCat("in step ", i + 1, " ", *fault);
     }
   }
@@ -230,6 +231,10 @@ Fault StepsDiffer(const CheckedTraining& a, const CheckedTraining& b, size_t i) 
   }
   if (Fault fault =
           number(of_a.grad_norm, of_b.grad_norm, "the norm of all gradients", tolerance.tensor)) {
+    return fault;
+  }
+  if (Fault fault = PairsDiffer(Pairs(of_a.statistics, of_b.statistics, tolerance), a.label,
+                                "the running statistic ", "statistic")) {
     return fault;
   }
   return ChangesDiffer(a, b, i, tolerance);

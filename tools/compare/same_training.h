@@ -29,6 +29,7 @@ struct CheckedStep {
   RankNumber loss, grad_norm;
   std::vector<SketchedTensor> gradients;   // in the order in which they are computed
   std::vector<SketchedTensor> parameters;  // after the step
+  std::vector<SketchedTensor> statistics;  // running statistics, after the step
 };
 
 // How rounding changes the results of a strategy.

@@ -32,8 +32,11 @@ CheckedTraining Training(const std::string& label, const std::vector<double>& we
   for (int step = 0; step < 3; ++step) {
     for (size_t i = 0; i < w.size(); ++i) w[i] -= 0.1 * weight[i];
     for (size_t i = 0; i < b.size(); ++i) b[i] -= 0.1 * bias[i];
-    training.steps.push_back(
-        {{5.5}, {2}, {Tensor("b", bias), Tensor("w", weight)}, {Tensor("w", w), Tensor("b", b)}});
+    training.steps.push_back({{5.5},
+                              {2},
+                              {Tensor("b", bias), Tensor("w", weight)},
+                              {Tensor("w", w), Tensor("b", b)},
+                              {}});
   }
   return training;
 }
@@ -68,6 +71,16 @@ TEST(SameTrainingTest, AnUpdateThatIsWrongIsNamed) {
   CheckedTraining wrong = Right("mine");
   wrong.steps[1].parameters[0] = Right("").steps[0].parameters[0];
   EXPECT_THAT(FaultOf(wrong), HasSubstr("in step 2 the update of w "));
+}
+
+TEST(SameTrainingTest, ARunningStatisticThatIsWrongIsNamed) {
+  CheckedTraining right = Right("ddp"), wrong = Right("mine");
+  right.steps[1].statistics = {Tensor("norm.running_mean", {1, 2})};
+  wrong.steps[1].statistics = {Tensor("norm.running_mean", {2, 4})};
+  const std::vector<CheckedTraining> both = {right, wrong};
+  EXPECT_THAT(JudgeTraining(both).faults[1],
+              HasSubstr("in step 2 the running statistic norm.running_mean is 2 times that with "
+                        "ddp (1 of 1 statistic differs)"));
 }
 
 TEST(SameTrainingTest, NumbersOfAStepAreCompared) {

@@ -80,9 +80,12 @@ absl::StatusOr<RankSketches> TrainingCheck::Sketch(Engine& engine, bool with_gra
         SketchOfValue(engine, kTrain, train.FindOutput(gradient.output), gradient.parameter));
   }
   for (const ProgramState& state : train.states) {
-    if (state.role != Role::kParameter) continue;
-    ASSIGN_OR_RETURN(*sketches.add_parameters(),
-                     SketchOfValue(engine, kTrain, state.updated, state.origin));
+    RankSketches::Held* const held = state.role == Role::kParameter ? sketches.add_parameters()
+                                     : state.role == Role::kRunningStatistic
+                                         ? sketches.add_statistics()
+                                         : nullptr;
+    if (held == nullptr) continue;
+    ASSIGN_OR_RETURN(*held, SketchOfValue(engine, kTrain, state.updated, state.origin));
   }
   return sketches;
 }
@@ -91,7 +94,7 @@ absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    configured_.ranks.ranks->AllGather(mine.SerializeAsString()));
   std::vector<double> losses, norms;
-  std::vector<std::vector<RankSketches::Held>> gradients, parameters;
+  std::vector<std::vector<RankSketches::Held>> gradients, parameters, statistics;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     RankSketches sketches;
     if (!sketches.ParseFromString(texts[rank])) {
@@ -101,9 +104,10 @@ absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const
     norms.push_back(sketches.grad_norm());
     gradients.emplace_back(sketches.gradients().begin(), sketches.gradients().end());
     parameters.emplace_back(sketches.parameters().begin(), sketches.parameters().end());
+    statistics.emplace_back(sketches.statistics().begin(), sketches.statistics().end());
   }
   return CheckedStep{NumberOfRanks(losses), NumberOfRanks(norms), MergeShards(gradients),
-                     MergeShards(parameters)};
+                     MergeShards(parameters), MergeShards(statistics)};
 }
 
 absl::StatusOr<CheckedTraining> TrainingCheck::Train(Engine& engine, StopRequest& stop) const {

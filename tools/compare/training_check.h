@@ -50,7 +50,8 @@ class TrainingCheck {
 
   explicit TrainingCheck(const ConfiguredRun* configured) : configured_(*configured) {}
 
-  // Returns sketches of the parameters, and of the gradients of the last step.
+  // Returns sketches of the parameters and running statistics, and of the gradients of the last
+  // step.
   absl::StatusOr<RankSketches> Sketch(Engine& engine, bool with_gradients) const;
   // Returns the sketches of all ranks as those of one step. Collective.
   absl::StatusOr<CheckedStep> Merge(const RankSketches& mine) const;
