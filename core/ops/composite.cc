@@ -145,9 +145,10 @@ MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
   const Tensor valid = mask;
   if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());
   const std::vector<int64_t> axes = AllAxes(mask);
-  const Tensor total = ReduceSum(Multiply(Subtract(rows.lse, rows.target_logit), mask), axes);
+  const Tensor each = Subtract(rows.lse, rows.target_logit);
+  const Tensor total = ReduceSum(Multiply(each, mask), axes);
   const Tensor count = ReduceSum(mask, axes);
-  return {Divide(total, Maximum(count, ConstantLike(count, 1))), valid};
+  return {Divide(total, Maximum(count, ConstantLike(count, 1))), valid, each};
 }
 
 }  // namespace tessera

@@ -32,13 +32,10 @@ class Vgg final : public Model {
       graph.Fail(absl::InvalidArgumentError(absl::StrCat("batch: ", batch, " is not positive")));
       return {};
     }
-    const TensorType pictures = {DType::kU8,
-                                 {batch, config_.height(), config_.width(), config_.channels()}};
-    Tensor x = graph.Input("pictures", pictures, 0);
+    Tensor x = Pictures(graph, batch);
     const Tensor labels = graph.Input("labels", {DType::kI32, {batch}}, 0);
     x = Hidden(graph, Features(graph, Normalized(graph, x)), training);
-    const Tensor head = graph.Parameter("head.weight", {config_.classes(), x.dim(1)},
-                                        Initializer::Normal(0, kHeadStddev));
+    const Tensor head = HeadWeight(graph, x);
     RecordedLoss recorded;
     {
       Scope scope(&graph, "loss");
@@ -47,6 +44,7 @@ class Vgg final : public Model {
     if (training || !recorded.loss.mean.valid()) return recorded;
     Scope scope(&graph, "head");
     const Tensor logits = Linear(x, head);
+    recorded.output = logits;
     recorded.metrics.push_back({"accuracy", TopKCorrect(logits, labels, 1)});
     if (HasTop5()) recorded.metrics.push_back({"top5", TopKCorrect(logits, labels, kTop)});
     return recorded;
@@ -57,12 +55,45 @@ class Vgg final : public Model {
     return {"accuracy"};
   }
 
+  std::vector<BatchField> PredictionFields(int64_t sequence) const override {
+    return {BatchFields(sequence).front()};
+  }
+
+  Tensor RecordOutput(Graph& graph, int64_t batch, int64_t /*sequence*/) const override {
+    const Tensor pictures = Pictures(graph, batch);
+    const Tensor x =
+        Hidden(graph, Features(graph, Normalized(graph, pictures)), /*training=*/false);
+    const Tensor head = HeadWeight(graph, x);
+    Scope scope(&graph, "head");
+    return Linear(x, head);
+  }
+
+  std::vector<Prediction> RecordPredictions(Tensor output) const override {
+    const Tensor largest = TopK(output, HasTop5() ? kTop : 1);
+    const Tensor first = Reshape(Slice(largest, 1, 0, 1), {output.dim(0)});
+    const Tensor probabilities = Softmax(output, 1);
+    std::vector<Prediction> predictions = {{"class", first},
+                                           {"probability", ReduceMax(probabilities, {1})}};
+    if (HasTop5()) predictions.push_back({"top5", largest});
+    return predictions;
+  }
+
  private:
   static constexpr double kHeadStddev = 0.01;  // as torchvision's
 
   bool HasTop5() const { return config_.classes() > kTop; }
 
   // The functions below record a part of the model, and return its output.
+
+  Tensor Pictures(Graph& graph, int64_t batch) const {
+    const Shape shape = {batch, config_.height(), config_.width(), config_.channels()};
+    return graph.Input("pictures", {DType::kU8, shape}, 0);
+  }
+
+  Tensor HeadWeight(Graph& graph, Tensor x) const {
+    return graph.Parameter("head.weight", {config_.classes(), x.dim(1)},
+                           Initializer::Normal(0, kHeadStddev));
+  }
 
   // Bytes to numbers from -1 to 1.
   static Tensor Normalized(Graph& graph, Tensor pictures) {
