@@ -1,7 +1,9 @@
 #include "models/vgg/vgg.h"
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/graph/graph.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -182,6 +184,26 @@ TEST(VggTest, SaysWhatItReadsAndMeasures) {
   VggConfig few = Small();
   few.set_classes(5);
   EXPECT_THAT((*CreateVgg(few))->Metrics(), ElementsAre("accuracy"));
+}
+
+TEST(VggTest, PredictsClassesWithoutLabels) {
+  const auto predictions = [](const VggConfig& config) {
+    const auto model = *CreateVgg(config);
+    EXPECT_EQ(FieldsText(model->PredictionFields(1)), "pictures u8[7, 5, 3]");
+    Graph graph("predict");
+    std::vector<std::string> texts;
+    for (const Prediction& each : model->RecordPredictions(model->RecordOutput(graph, 2, 1))) {
+      texts.push_back(absl::StrCat(each.name, " ", TypeToString(each.values.type())));
+    }
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+    EXPECT_EQ(graph.inputs().size(), 1u);
+    return texts;
+  };
+  VggConfig config = Small();
+  EXPECT_THAT(predictions(config),
+              ElementsAre("class i32[2]", "probability f32[2]", "top5 i32[2, 5]"));
+  config.set_classes(5);
+  EXPECT_THAT(predictions(config), ElementsAre("class i32[2]", "probability f32[2]"));
 }
 
 TEST(VggTest, NamesFieldsThatAreNotPossible) {
