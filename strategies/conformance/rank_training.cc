@@ -39,6 +39,7 @@ constexpr int kEvaluated = 2, kFirstEvaluated = 1000, kGenerated = 4;
 
 // Returns the global values of an input of the model in a step.
 std::vector<double> BatchOf(const TrainingRun& run, const std::string& input, int step) {
+  if (run.given != nullptr) return run.given->batch(input, step);
   const std::vector<BatchField> fields = run.model->BatchFields(run.config.sequence());
   const BatchField* const field = FindField(fields, input);
   TESSERA_CHECK(field != nullptr) << "the model has no input " << input;
@@ -71,7 +72,8 @@ class Rank {
     options.allocate = ArenasOf(&world_, backend_.get());
     ASSIGN_OR_RETURN(engine_, Engine::Create(std::move(compiled), backend_.get(), options));
     RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", 3));
-    return engine_->Run(kInitialise);
+    RETURN_IF_ERROR(engine_->Run(kInitialise));
+    return run_.given == nullptr ? absl::OkStatus() : SetStates(run_.given->states);
   }
 
   // Runs a training step, checks its traffic, and adds its outputs to `outputs`.
@@ -187,6 +189,19 @@ class Rank {
     return absl::OkStatus();
   }
 
+  // Sets this rank's elements of states, of which the global values are given by path.
+  absl::Status SetStates(const Tensors& values) {
+    for (const ProgramState& state : program().states) {
+      const auto global = values.find(state.origin);
+      if (global == values.end()) continue;
+      const Held held = HeldOf(program(), state.updated, world_.rank());
+      std::vector<double> local(held.buffer_elements());
+      held.ForEach([&](int64_t i, int64_t element) { local[i] = global->second[element]; });
+      RETURN_IF_ERROR(engine_->SetStateValues(kTrain, state.path, local));
+    }
+    return absl::OkStatus();
+  }
+
   // Sets the inputs of "train" or "evaluate".
   absl::Status SetInputs(Engine& engine, const char* name, int step) {
     const auto graph = absl::c_find_if(
@@ -202,7 +217,8 @@ class Rank {
       RETURN_IF_ERROR(engine.SetInput(name, path, local));
     }
     if (graph->name() != kTrain) return absl::OkStatus();
-    RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&run_.lr, 1)));
+    const double lr = run_.given == nullptr ? run_.lr : run_.given->lr(step);
+    RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&lr, 1)));
     RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", 3));
     return engine.SetScalarIfRead(kTrain, "step", step + 1);
   }

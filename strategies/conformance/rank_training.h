@@ -25,6 +25,14 @@
 
 namespace tessera {
 
+// Values for a run, in place of those that it draws.
+struct GivenValues {
+  // The global values of an input of the model in a step, counted from 0.
+  std::function<std::vector<double>(const std::string& input, int step)> batch;
+  std::function<double(int step)> lr;
+  Tensors states;  // before the first step; others are as the model initialises them
+};
+
 // A run of "initialise" and "train", and perhaps "evaluate" and "generate".
 struct TrainingRun {
   std::vector<Graph> graphs;
@@ -37,6 +45,7 @@ struct TrainingRun {
   // Makes the runner of plugins' passes, for each rank; null if there are none.
   std::function<std::unique_ptr<PluginPasses>(const KernelCatalogue& catalogue)> plugin_passes;
   std::shared_ptr<const Model> model;  // that recorded the Graphs
+  std::shared_ptr<const GivenValues> given;  // null: batches are drawn, and the rate is `lr`
   RunConfig config;
 };
 

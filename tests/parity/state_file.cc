@@ -40,11 +40,13 @@ absl::StatusOr<StateFile> ReadStateFile(const std::string& path) {
     tensor.shape = entry.at("shape").get<std::vector<int64_t>>();
     const auto offsets = entry.at("data_offsets").get<std::vector<int64_t>>();
     const std::string dtype = entry.at("dtype").get<std::string>();
-    const int64_t size = dtype == "F64" ? 8 : 4;
+    const int64_t size = dtype == "F64" ? 8 : dtype == "U8" ? 1 : 4;
     for (int64_t at = offsets[0]; at < offsets[1]; at += size) {
       double value = 0;
       if (dtype == "F64") {
         std::memcpy(&value, data + at, sizeof(value));
+      } else if (dtype == "U8") {
+        value = static_cast<unsigned char>(data[at]);
       } else {
         int32_t integer = 0;
         std::memcpy(&integer, data + at, sizeof(integer));

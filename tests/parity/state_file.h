@@ -1,4 +1,4 @@
-// Reads a reference state that make_states.py wrote: float64 and int32 tensors, and the JSON
+// Reads a reference state that make_states.py wrote: float64, int32 and uint8 tensors, and the JSON
 // configuration.
 #ifndef TESSERA_TESTS_PARITY_STATE_FILE_H_
 #define TESSERA_TESTS_PARITY_STATE_FILE_H_

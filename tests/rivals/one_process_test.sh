@@ -1,5 +1,5 @@
 #!/bin/bash
-# tests/rivals/one_process measures a tiny model without PyTorch, and makes its tables from recorded
+# tests/rivals/one_process measures small models without PyTorch, and makes its tables from recorded
 # rounds.
 set -euo pipefail
 programs=$PWD
@@ -78,9 +78,43 @@ for product in head 'head dX dW'; do grep -qE "^$product 1( [0-9.]+){5} onednn" 
 if grep -qE "^other [0-9]" cells; then exit 1; fi
 "$one_process" --recorded=measured.json | cmp - table
 
+# part SECONDS: prints 13 instructions of 90 GFLOP together.
+part() { echo "{\"count\": 13, \"seconds\": $1, \"flops\": 9e10}"; }
+cat >record.json <<END
+{"model": "vgg16", "processor": "a processor", "amx": false, "bf16": true, "pytorch": true,
+ "threads": 2, "flags": [],
+ "rounds": [{"dtype": "bf16", "others": 0, "programs": {
+      "ours": $(program 4 1600 ', "traced_seconds": 4.5'),
+      "PyTorch": $(program 5 3200 ', "version": "2.15.0"')},
+    "parts": {"convolution": $(part 0.9), "relu": $(part 0.45)}}]}
+END
+"$one_process" --recorded=record.json >table
+cat table
+fits table
+tr -s ' ' <table >cells
+grep -qF "VGG16, batches of 16 x 224 x 224, SGD; PyTorch 2.15.0" cells
+grep -qxF " pictures/s spread over highest aim GiB over aim" cells
+grep -qxF " PyTorch 3.2 0.0% 1.25 1.25-1.25 >= 1.1 3.12 0.50 <= 0.8" cells
+grep -qxF "bf16: parts of our step of 4500.0 ms" cells
+grep -qxF "convolution 13 900.0 20.0% 100.0" cells
+grep -qxF "relu 13 450.0 10.0%" cells
+
+"$one_process" --model=vgg16 --short --steps=1 --threads=1 --dtype=f32 --no_pytorch \
+  --programs="$programs" >table
+cat table
+fits table
+tr -s ' ' <table >cells
+grep -qF "VGG16 on small pictures, batches of 2 x 32 x 32, SGD; without PyTorch" cells
+for convolution in convolution{,' dX',' dW'}; do
+  grep -qE "^$convolution 1[23]( [0-9.]+){2}% [0-9.]+$" cells
+done
+for part in bias relu pool 'flat layers' optimizer; do
+  grep -qE "^$part [0-9]+( [0-9.]+){2}%$" cells
+done
+
 "$one_process" --help >help
 grep -q -- --recorded help
-for flag in --rounds=0 --steps=0 --threads=0 --dtype=f16 --dtype=f32,f32 --ours=nowhere \
+for flag in --rounds=0 --steps=0 --threads=0 --dtype=f16 --dtype=f32,f32 --model=gpt --ours=nowhere \
   --ours="PyTorch=$programs/models/gpt/train" --flags="'" --recorded=nowhere --nothing; do
   if "$one_process" "$flag" 2>err; then exit 1; fi
   grep -q "^error: " err
