@@ -151,7 +151,7 @@ TEST(BatchNormTrainingTest, WithRecomputation) {
 // Ranks hold a part of the statistics, and of the channels.
 TEST(BatchNormTrainingTest, StatisticsThatAreStoredSplit) {
   const std::string statistics =
-      "store { path: '*.running_mean|*.running_variance' layout: 'data: S(0)' } ";
+      "store { path: 'blocks.*.running_mean|blocks.*.running_variance' layout: 'data: S(0)' } ";
   ExpectSame(Normalized(8, 2), StagePlan(absl::StrCat(kSplitBatch, statistics)), {2, 4});
   ExpectSame(Normalized(8, 1),
              StagePlan(absl::StrCat("mesh { name: 'data' } ", statistics,
