@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -16,13 +17,15 @@ namespace {
 
 constexpr int kHeight = 190;  // pixels
 
-// The height of the stack up to each category, at each point.
-using Stack = std::vector<std::array<int64_t, 8>>;
+// The height of the stack below each category, and above the last one.
+using Heights = std::array<int64_t, std::size(kAllCategories) + 1>;
+// At each point.
+using Stack = std::vector<Heights>;
 
 Stack StackOf(const LiveMemory& memory) {
   Stack stack;
   for (const LivePoint& point : memory.points) {
-    std::array<int64_t, 8> heights{};
+    Heights heights{};
     for (size_t c = 0; c < point.bytes.size(); ++c) heights[c + 1] = heights[c] + point.bytes[c];
     stack.push_back(heights);
   }
