@@ -5,13 +5,14 @@
 #include "core/text/nearest_name.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/ratings/ratings.h"
 #include "models/vgg/vgg.h"
 
 namespace tessera {
 
 absl::Span<const ModelDefinition* const> AllModels() {
-  static const auto* const models =
-      new std::vector<const ModelDefinition*>{&GptDefinition(), &MlpDefinition(), &VggDefinition()};
+  static const auto* const models = new std::vector<const ModelDefinition*>{
+      &GptDefinition(), &MlpDefinition(), &RatingsDefinition(), &VggDefinition()};
   return *models;
 }
 

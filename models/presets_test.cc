@@ -50,7 +50,9 @@ std::unique_ptr<Model> Create(const NamedPreset& named, const RunConfig& run) {
 
 int64_t CountParameters(const Graph& graph) {
   int64_t count = 0;
-  for (const State& state : graph.states()) count += NumElements(state.type.shape);
+  for (const State& state : graph.states()) {
+    if (state.role == Role::kParameter) count += NumElements(state.type.shape);
+  }
   return count;
 }
 
@@ -147,6 +149,15 @@ TEST(PresetParametersTest, VggHasTheKnownNumbers) {
   EXPECT_EQ(ParametersOf("vgg13", "vgg"), 133'047'848);
   EXPECT_EQ(ParametersOf("vgg16", "vgg"), 138'357'544);
   EXPECT_EQ(ParametersOf("vgg19", "vgg"), 143'667'240);
+}
+
+// Those of torchvision's models, less also the biases of the convolutions, which batch norm would
+// take away again.
+TEST(PresetParametersTest, VggWithBatchNormHasTheKnownNumbers) {
+  EXPECT_EQ(ParametersOf("vgg11_bn", "vgg"), 132'868'840 - 2752 - 1000);
+  EXPECT_EQ(ParametersOf("vgg13_bn", "vgg"), 133'053'736 - 2944 - 1000);
+  EXPECT_EQ(ParametersOf("vgg16_bn", "vgg"), 138'365'992 - 4224 - 1000);
+  EXPECT_EQ(ParametersOf("vgg19_bn", "vgg"), 143'678'248 - 5504 - 1000);
 }
 
 TEST(ModelNamesTest, AreThoseOfTheFoldersAndDiffer) {

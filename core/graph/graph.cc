@@ -9,6 +9,11 @@
 namespace tessera {
 namespace {
 
+// Returns the role of what an op of this phase computes, unless it is an updated state.
+Role RoleOfOutputs(Phase phase) {
+  return phase == Phase::kBackward ? Role::kGradient : Role::kActivation;
+}
+
 std::string ToStdString(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 }  // namespace
@@ -27,7 +32,7 @@ absl::string_view RoleName(Role role) {
       return "activation";
     case Role::kGradient:
       return "gradient";
-    case Role::kStatistic:
+    case Role::kRunningStatistic:
       return "statistic";
   }
   return "?";
@@ -165,7 +170,7 @@ Tensor Graph::Bias(absl::string_view name, Shape shape) {
 }
 
 Tensor Graph::RunningStatistic(absl::string_view name, Shape shape, Initializer initializer) {
-  return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kStatistic, initializer);
+  return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kRunningStatistic, initializer);
 }
 
 void Graph::SetState(absl::string_view path, Tensor updated) {
@@ -182,9 +187,8 @@ void Graph::SetState(absl::string_view path, Tensor updated) {
                                                  TypeToString(updated.type()))));
     return;
   }
-  if (state.updated != kNone && state.updated != state.input) {
-    const bool backward = ops_[values_[state.updated].producer].phase == Phase::kBackward;
-    values_[state.updated].role = backward ? Role::kGradient : Role::kActivation;
+  if (Value& before = values_[state.updated]; before.producer != kNone) {
+    before.role = RoleOfOutputs(ops_[before.producer].phase);
   }
   state.updated = updated.id();
   values_[updated.id()].role = state.role;
@@ -240,8 +244,7 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
             ? op.path
             : FreePath(output_name.empty() ? absl::StrCat(op.path, ".", i)
                                            : absl::StrCat(op.path, ".", output_name));
-    const Role role = phase_ == Phase::kBackward ? Role::kGradient : Role::kActivation;
-    op.outputs.push_back(AddValue(std::move(path), (*outputs)[i], role, id, i));
+    op.outputs.push_back(AddValue(std::move(path), (*outputs)[i], RoleOfOutputs(phase_), id, i));
     result.push_back(tensor(op.outputs.back()));
   }
   AddOp(std::move(op));

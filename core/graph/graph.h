@@ -47,7 +47,7 @@ enum class Role : uint8_t {
   kCache,           // kept from one step of a Program to the next, never saved
   kActivation,
   kGradient,
-  kStatistic,  // state: a running average of activations, which training writes and does not read
+  kRunningStatistic,  // state: an average of activations over steps; evaluation reads it
 };
 absl::string_view RoleName(Role role);  // "input", "parameter", "optimizer", "cache", ...
 
@@ -209,8 +209,8 @@ class Graph {
   Tensor Parameter(absl::string_view name, Shape shape, Initializer initializer);
   // Declares a bias: a trainable f32 parameter that is initially 0.
   Tensor Bias(absl::string_view name, Shape shape);
-  // Declares a running statistic: an f32 state that is no parameter. It has no gradient; its updated
-  // value is computed from activations, and evaluation reads it.
+  // Declares a running statistic: an f32 state that is no parameter. It has no gradient; its
+  // updated value is computed from activations, and evaluation reads it.
   Tensor RunningStatistic(absl::string_view name, Shape shape, Initializer initializer);
   // Sets the updated value of the state `path`, instead of one that was set before.
   void SetState(absl::string_view path, Tensor updated);

@@ -14,7 +14,7 @@ namespace {
 
 // The enumerators must be in the same order as those of the message.
 static_assert(static_cast<int>(Role::kInput) == GraphProto::INPUT);
-static_assert(static_cast<int>(Role::kStatistic) == GraphProto::STATISTIC);
+static_assert(static_cast<int>(Role::kRunningStatistic) == GraphProto::RUNNING_STATISTIC);
 static_assert(static_cast<int>(Phase::kUpdate) == GraphProto::UPDATE);
 static_assert(static_cast<int>(Initializer::Kind::kNormal) == GraphProto::Initializer::NORMAL);
 

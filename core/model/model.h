@@ -31,6 +31,12 @@ struct Metric {
   Tensor values;     // f32, of each target: has the shape of MeanLoss::valid
 };
 
+// What a model predicts of each row of a batch.
+struct Prediction {
+  std::string name;  // "class"
+  Tensor values;     // [batch] or [batch, n], i32 or a float
+};
+
 // The results of a batch.
 struct RecordedLoss {
   RecordedLoss() = default;
@@ -39,6 +45,8 @@ struct RecordedLoss {
 
   MeanLoss loss;
   std::vector<Metric> metrics = {};  // those of Model::Metrics, unless it trains
+  // Of which RecordPredictions records the predictions, unless it trains; may be invalid.
+  Tensor output = {};
 };
 
 class LanguageModel;
@@ -64,6 +72,18 @@ class Model {
 
   // The names of the metrics of an evaluation, beside the loss.
   virtual std::vector<std::string> Metrics() const { return {}; }
+
+  // Returns the inputs of a batch without its targets, which are some of BatchFields: those that
+  // RecordOutput declares. Empty if the model predicts nothing from them.
+  virtual std::vector<BatchField> PredictionFields(int64_t /*sequence*/) const { return {}; }
+
+  // Records the output of a batch without its targets: the same as RecordedLoss::output.
+  virtual Tensor RecordOutput(Graph& /*graph*/, int64_t /*batch*/, int64_t /*sequence*/) const {
+    return {};
+  }
+
+  // Records what an output predicts of each row.
+  virtual std::vector<Prediction> RecordPredictions(Tensor /*output*/) const { return {}; }
 
   // Returns null if the model does not generate text.
   virtual const LanguageModel* AsLanguageModel() const { return nullptr; }

@@ -64,9 +64,10 @@ MeanLoss MeanCrossEntropy(const RowLogits& rows, Tensor targets) {
   const Tensor valid = mask;
   if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());
   const std::vector<int64_t> axes = AllAxes(mask);
-  const Tensor total = ReduceSum(Multiply(Subtract(rows.lse, rows.target_logit), mask), axes);
+  const Tensor each = Subtract(rows.lse, rows.target_logit);
+  const Tensor total = ReduceSum(Multiply(each, mask), axes);
   const Tensor count = ReduceSum(mask, axes);
-  return {Divide(total, AtLeastOne(count)), valid};
+  return {Divide(total, AtLeastOne(count)), valid, each};
 }
 
 // Sets the updated value of a running statistic, given its input value. A statistic that the step

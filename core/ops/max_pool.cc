@@ -60,6 +60,8 @@ class MaxPoolOp : public Operator {
     return absl::OkStatus();
   }
 
+  bool IsContinuous() const override { return false; }  // the index is not
+
   // One comparison for each element of a window.
   OpCost Cost(const OpTypes& types) const override {
     const PictureWindows windows = PoolingWindows(types.inputs[0].shape, types.attributes);

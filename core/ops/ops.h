@@ -129,7 +129,8 @@ NormalizedBatch BatchNorm(Tensor x, Tensor weight, Tensor bias, Tensor valid = {
 // Normalizes by a given mean and variance [channels], f32 if x has 16 bits, as evaluation does.
 Tensor BatchNormWith(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor variance,
                      double eps = 1e-5);
-// The running mean and variance of batch norm, states of the role kStatistic, both [channels].
+// The running mean and variance of batch norm, states of the role kRunningStatistic, both
+// [channels].
 struct RunningMoments {
   Tensor mean, variance;
 };
@@ -179,6 +180,7 @@ RowLogits LogSumExp(Tensor logits, Tensor targets, double label_smoothing = 0);
 struct MeanLoss {
   Tensor mean;   // a scalar
   Tensor valid;  // has the shape of targets: 1 for targets that are counted, else 0
+  Tensor each;   // of each target, also of those that are not counted; may be an invalid handle
 };
 // Returns the mean cross-entropy over the valid targets of the global batch. Targets that equal
 // kIgnoreIndex are not counted; if none is counted, the loss is 0.
@@ -196,6 +198,10 @@ MeanLoss CrossEntropy(Tensor logits, Tensor targets, const CrossEntropyOptions& 
 // logits [..., V], targets i32 [...] -> for each row, 1 if the target is among the k largest
 // logits, else 0. Of equal logits, the first ones count as larger.
 Tensor TopKCorrect(Tensor logits, Tensor targets, int64_t k);
+// x [..., V] -> the positions of the k largest elements of each row, the largest first, i32 [..., k].
+// Of equal elements, the first ones count as larger. So a row is correct by TopKCorrect, with k
+// below V, if and only if its target is among its positions. The position of a NaN is -1.
+Tensor TopK(Tensor x, int64_t k);
 
 // --- Initial values, updates ---------------------------------------------------------------------
 // Returns a tensor of `type` whose elements are all `value`.

@@ -243,6 +243,15 @@ TEST(TopKCorrect, ShapesAndSignatures) {
             "input 1 (targets) is i32[5]; it must be i32[4]");
 }
 
+TEST(TopK, ShapesAndSignatures) {
+  const Use use("top_k", {F32({4, 5, 10})}, {{"k", int64_t{3}}});
+  EXPECT_EQ(Inferred(use), "i32[4, 5, 3]");
+  EXPECT_EQ(SignaturesOf(use), "S(0) -> S(0)\nS(1) -> S(1)\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(use), "");
+  EXPECT_EQ(Inferred(Use("top_k", {F32({4, 10})}, {{"k", int64_t{11}}})),
+            "attribute k=11 must be at least 1 and less than 11");
+}
+
 // The global average and flattening need no operators of their own.
 TEST(Pictures, AreAveragedAndFlattened) {
   const Use average("reduce_sum", {F32({5, 8, 9, 6})},

@@ -50,6 +50,8 @@ class ReduceMaxGradOp : public Operator {
     return std::vector<TensorType>{x};
   }
 
+  bool IsContinuous() const override { return false; }
+
   OpCost Cost(const OpTypes& types) const override {
     return WithFlops(Operator::Cost(types), 2 * Elements(types.inputs[Input::kX]));
   }

@@ -30,6 +30,8 @@ class ReluGradOp : public ElementwiseOperator {
     return std::vector<TensorType>{inputs[Input::kDy]};
   }
 
+  bool IsContinuous() const override { return false; }
+
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }
 };
 

@@ -34,6 +34,7 @@ class TopKCorrectOp : public Operator {
   }
 
   bool Differentiable(int input) const override { return false; }
+  bool IsContinuous() const override { return false; }
 
   // Each logit is compared with the target's, and counted.
   OpCost Cost(const OpTypes& types) const override {

@@ -201,7 +201,7 @@ absl::string_view CategoryName(Category category) {
       return "cache";
     case Category::kWorkspace:
       return "workspace";
-    case Category::kStatistics:
+    case Category::kRunningStatistics:
       return "running statistics";
   }
   return "?";

@@ -35,11 +35,12 @@ enum class Category : uint8_t {
   kInputs,
   kCache,
   kWorkspace,
-  kStatistics,
+  kRunningStatistics,
 };
 inline constexpr Category kAllCategories[] = {
-    Category::kParameters, Category::kGradients, Category::kOptimizerState, Category::kActivations,
-    Category::kInputs,     Category::kCache,     Category::kWorkspace, Category::kStatistics};
+    Category::kParameters,  Category::kGradients,        Category::kOptimizerState,
+    Category::kActivations, Category::kInputs,           Category::kCache,
+    Category::kWorkspace,   Category::kRunningStatistics};
 absl::string_view CategoryName(Category category);
 using BytesByCategory = std::array<int64_t, std::size(kAllCategories)>;
 

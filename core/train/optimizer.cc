@@ -116,7 +116,8 @@ void UpdateByAdamw(Graph& graph, const State& parameter, Tensor gradient,
 std::vector<State> UpdatedStatistics(const Graph& graph) {
   std::vector<State> statistics;
   for (const State& state : graph.states()) {
-    if (state.role == Role::kStatistic && state.updated != state.input) statistics.push_back(state);
+    if (state.role == Role::kRunningStatistic && state.updated != state.input)
+      statistics.push_back(state);
   }
   return statistics;
 }

@@ -37,8 +37,8 @@ struct LossScaling {
 //   `optimizer.step` (i64), the number of updates;
 // - the input "lr" (f32 scalar) and the outputs "loss", "grad_norm" and "finite" (i32 scalar).
 // A step whose loss, norm or running statistics are not finite has finite = 0 and changes no state
-// but the loss scale. Running statistics (Role::kStatistic) otherwise get the values that the Graph
-// has set; they are in no gradient, norm or decay.
+// but the loss scale. Running statistics (Role::kRunningStatistic) otherwise get the values that
+// the Graph has set; they are in no gradient, norm or decay.
 // - with `scaling` the states kLossScalePath (core/plan/rewrite/precision.h; f32) and
 //   `optimizer.loss_scale_steps` (i64: steps since it last changed) and the output "loss_scale",
 //   which is that of the next step. The outputs "loss" and "grad_norm" and the updates are without

@@ -34,6 +34,33 @@ absl::Status CheckMetrics(const Model& model, const std::vector<Metric>& recorde
                                           absl::StrJoin(names, ", "), "]"));
 }
 
+// Records, for each row, the mean loss of its valid targets.
+Tensor RecordRowLoss(const MeanLoss& loss) {
+  const Tensor of_valid = Multiply(loss.each, loss.valid);
+  if (loss.each.rank() == 1) return of_valid;
+  std::vector<int64_t> axes;
+  for (int i = 1; i < loss.each.rank(); ++i) axes.push_back(i);
+  const Tensor sum = ReduceSum(of_valid, axes);
+  const Tensor count = ReduceSum(loss.valid, axes);
+  const Tensor one = Fill(*count.graph(), {count.dtype(), {}}, 1);
+  return Divide(sum, Maximum(count, one));
+}
+
+// Records the outputs that have a value for each row: what the model predicts from `output`, and
+// the loss, unless it is null.
+absl::Status RecordRowOutputs(const Model& model, Tensor output, const MeanLoss* loss,
+                              Graph& graph) {
+  Scope scope(&graph, "rows");
+  std::vector<Prediction> of_rows;
+  if (output.valid()) of_rows = model.RecordPredictions(output);
+  if (loss != nullptr && loss->each.valid()) of_rows.push_back({"loss", RecordRowLoss(*loss)});
+  RETURN_IF_ERROR(graph.status());
+  for (const Prediction& each : of_rows) {
+    graph.SetOutput(absl::StrCat(kOfRow, each.name), each.values);
+  }
+  return graph.status();
+}
+
 Tensor RecordFirstValue(Graph& graph, const State& state) {
   Scope scope(&graph, state.path);
   const Initializer& initializer = state.initializer;
@@ -70,7 +97,7 @@ absl::StatusOr<Graph> RecordInitialise(const Graph& train) {
   return graph;
 }
 
-absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config) {
+absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config, bool rows) {
   Graph graph(kEvaluate);
   const RecordedLoss recorded =
       model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/false);
@@ -85,6 +112,18 @@ absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config
     graph.SetOutput(metric.name, RecordSum(graph, metric.name, Multiply(metric.values, valid)));
     RETURN_IF_ERROR(graph.status());
   }
+  if (rows) RETURN_IF_ERROR(RecordRowOutputs(model, recorded.output, &recorded.loss, graph));
+  return graph;
+}
+
+absl::StatusOr<Graph> RecordPredict(const Model& model, const RunConfig& config) {
+  if (model.PredictionFields(config.sequence()).empty()) {
+    return absl::UnimplementedError("the model predicts nothing of rows without targets");
+  }
+  Graph graph(kPredict);
+  const Tensor output = model.RecordOutput(graph, config.batch(), config.sequence());
+  RETURN_IF_ERROR(graph.status());
+  RETURN_IF_ERROR(RecordRowOutputs(model, output, /*loss=*/nullptr, graph));
   return graph;
 }
 
@@ -106,8 +145,12 @@ absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig
     graphs.push_back(std::move(initialise));
     graphs.push_back(std::move(train));
   }
-  if (selection != RunGraphs::kGenerate) {
-    ASSIGN_OR_RETURN(Graph evaluate, RecordEvaluate(model, config));
+  if (selection == RunGraphs::kPredict) {
+    ASSIGN_OR_RETURN(Graph predict, RecordPredict(model, config));
+    graphs.push_back(std::move(predict));
+  } else if (selection != RunGraphs::kGenerate) {
+    const bool rows = selection == RunGraphs::kEvaluateRows;
+    ASSIGN_OR_RETURN(Graph evaluate, RecordEvaluate(model, config, rows));
     graphs.push_back(std::move(evaluate));
   }
   if (selection == RunGraphs::kGenerate ||
@@ -130,7 +173,8 @@ Plan PlanOfConfig(const RunConfig& config, absl::Span<const Graph> graphs) {
     PlanPart& part = *stage.add_parts();
     part.set_graph(graph.name());
     const bool train = graph.name() == kTrain;
-    part.set_micro_batches(train || graph.name() == kEvaluate ? config.micro_batches() : 1);
+    const bool has_batch = train || graph.name() == kEvaluate || graph.name() == kPredict;
+    part.set_micro_batches(has_batch ? config.micro_batches() : 1);
     if (train && config.recompute() == "block") {
       for (const std::string& block : graph.blocks()) part.add_recompute(block);
     } else if (train && !config.recompute().empty() && config.recompute() != "none") {

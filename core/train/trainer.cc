@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
 #include "core/train/run_identity.h"
@@ -132,20 +133,51 @@ int64_t Trainer::EvaluationBatches() const {
   return config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
 }
 
-absl::StatusOr<EvaluationResult> Trainer::Evaluate(const StopEvaluation& stop) {
+absl::StatusOr<int64_t> Trainer::RunHeldOut(
+    const std::string& program, int64_t batches, const StopEvaluation& stop,
+    const std::function<absl::Status(int64_t batch)>& after) {
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    const absl::Status read = batch_inputs_.Read(*engine_, program, DataSplit::kEvaluate,
+                                                 batch * config_.batch(), &evaluation_);
+    ASSIGN_OR_RETURN(const bool stopped, stop(read));
+    if (stopped) return batch;
+    RETURN_IF_ERROR(read);
+    RETURN_IF_ERROR(SetBatch(*engine_, program, evaluation_));
+    RETURN_IF_ERROR(engine_->Run(program));
+    RETURN_IF_ERROR(after(batch));
+  }
+  return batches;
+}
+
+absl::Status Trainer::PassRows(const std::string& program, int64_t batch,
+                               const ReceiveRows& receive) {
+  const Program& ran = engine_->executor(program).program();
+  PredictedRows rows;
+  rows.first = batch * config_.batch();
+  rows.count = std::min(config_.batch(), dataset_->EvaluationRows() - rows.first);
+  for (const NamedValue& output : ran.outputs) {
+    absl::string_view name = output.name;
+    if (!absl::ConsumePrefix(&name, kOfRow)) continue;
+    const TensorType& type = ran.value(output.value).type;
+    PredictedRows::Column column = {std::string(name), !IsFloating(type.dtype)};
+    column.width = NumElements(type.shape) / config_.batch();
+    column.values.resize(NumElements(type.shape));
+    RETURN_IF_ERROR(
+        engine_->ReadOutput(program, output.name, absl::MakeSpan(column.values)));
+    column.values.resize(rows.count * column.width);
+    rows.columns.push_back(std::move(column));
+  }
+  return receive(rows);
+}
+
+absl::StatusOr<EvaluationResult> Trainer::Evaluate(const StopEvaluation& stop,
+                                                   const ReceiveRows& receive) {
   const double begin = Now();
   const int64_t batches = EvaluationBatches();
   EvaluationResult result;
   double sum = 0, targets = 0;
   for (const std::string& name : model_->Metrics()) result.metrics.emplace_back(name, 0);
-  for (; result.batches < batches; ++result.batches) {
-    const absl::Status read = batch_inputs_.Read(*engine_, kEvaluate, DataSplit::kEvaluate,
-                                                 result.batches * config_.batch(), &evaluation_);
-    ASSIGN_OR_RETURN(const bool stopped, stop(read));
-    if (stopped) break;
-    RETURN_IF_ERROR(read);
-    RETURN_IF_ERROR(SetBatch(*engine_, kEvaluate, evaluation_));
-    RETURN_IF_ERROR(engine_->Run(kEvaluate));
+  const auto add = [&](int64_t batch) -> absl::Status {
     ASSIGN_OR_RETURN(const double loss, ReadScalar(*engine_, kEvaluate, "loss"));
     ASSIGN_OR_RETURN(const double count, ReadScalar(*engine_, kEvaluate, "count"));
     sum += loss * count;
@@ -154,12 +186,21 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(const StopEvaluation& stop) {
       ASSIGN_OR_RETURN(const double of_batch, ReadScalar(*engine_, kEvaluate, name));
       total += of_batch;
     }
-  }
+    return receive == nullptr ? absl::OkStatus() : PassRows(kEvaluate, batch, receive);
+  };
+  ASSIGN_OR_RETURN(result.batches, RunHeldOut(kEvaluate, batches, stop, add));
   result.complete = result.batches == batches;
   result.loss = targets > 0 ? sum / targets : 0;
   for (auto& [name, total] : result.metrics) total = targets > 0 ? total / targets : 0;
   result.seconds = Now() - begin;
   return result;
+}
+
+absl::StatusOr<bool> Trainer::Predict(const StopEvaluation& stop, const ReceiveRows& receive) {
+  const int64_t batches = batch_inputs_.EvaluationBatches();
+  const auto pass = [&](int64_t batch) { return PassRows(kPredict, batch, receive); };
+  ASSIGN_OR_RETURN(const int64_t ran, RunHeldOut(kPredict, batches, stop, pass));
+  return ran == batches;
 }
 
 absl::StatusOr<CheckpointContents> Trainer::ContentsToSave(const std::string& config_text) const {

@@ -47,6 +47,20 @@ struct EvaluationResult {
   bool complete = true;  // false if it was stopped before the last batch
 };
 
+// What a batch says of each of its rows, which are consecutive rows of DataSplit::kEvaluate.
+struct PredictedRows {
+  struct Column {
+    std::string name;  // "class"
+    bool integers = false;
+    int64_t width = 1;           // values of a row
+    std::vector<double> values;  // [count, width]
+  };
+  int64_t first = 0, count = 0;
+  std::vector<Column> columns;
+};
+
+using ReceiveRows = std::function<absl::Status(const PredictedRows& rows)>;
+
 // Returns whether an evaluation ends before a batch.
 using StopEvaluation = std::function<absl::StatusOr<bool>(const absl::Status& read)>;
 
@@ -92,8 +106,14 @@ class Trainer {
   // Returns the loss on the held-out data, on EvaluationBatches() batches. Calls `stop` before each
   // batch, with this rank's status of reading it, and ends if it returns true. `stop` must return
   // the same on all ranks, and true or an error if one could not read. It must call CompareData if
-  // MustCompareData() returns true.
-  absl::StatusOr<EvaluationResult> Evaluate(const StopEvaluation& stop);
+  // MustCompareData() returns true. `receive`, if it is set, is called after each batch; the
+  // Program needs outputs for rows.
+  absl::StatusOr<EvaluationResult> Evaluate(const StopEvaluation& stop,
+                                            const ReceiveRows& receive = nullptr);
+
+  // Calls `receive` with the predictions of all held-out rows, batch by batch. Returns whether it
+  // was not stopped before the last batch; `stop` as for Evaluate.
+  absl::StatusOr<bool> Predict(const StopEvaluation& stop, const ReceiveRows& receive);
 
   // Sets the inputs of the training Program for the step after step(), for tools that run it
   // themselves.
@@ -107,6 +127,13 @@ class Trainer {
 
  private:
   absl::Status ReadAndCompareBatch();
+  // Runs a Program on batch after batch of the held-out data, and calls `after` after each. Returns
+  // the number of batches that it has run.
+  absl::StatusOr<int64_t> RunHeldOut(const std::string& program, int64_t batches,
+                                     const StopEvaluation& stop,
+                                     const std::function<absl::Status(int64_t batch)>& after);
+  // Calls `receive` with the outputs for rows of a Program that has run on this batch.
+  absl::Status PassRows(const std::string& program, int64_t batch, const ReceiveRows& receive);
   absl::StatusOr<CheckpointContents> ContentsToSave(const std::string& config_text) const;
 
   const RunConfig config_;

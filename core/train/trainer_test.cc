@@ -233,6 +233,36 @@ TEST(TrainerTest, MetricsAreThoseOfARecount) {
   EXPECT_GT(correct, 0);
 }
 
+TEST(TrainerTest, AnEvaluationPassesEachRowOnce) {
+  const RunConfig config = Config();
+  const TestRun run(BigramModel(), config, RunGraphs::kEvaluateRows);
+  constexpr int64_t kRows = 7;  // the last of three batches has one row
+  ASSERT_EQ(config.batch(), 3);
+  const auto dataset =
+      *SyntheticDataset::Create(run.model.BatchFields(config.sequence()), kRows, config.seed());
+  Trainer trainer(config, &run.model, run.engine.get(), dataset.get());
+  std::vector<double> losses;
+  const auto result = trainer.Evaluate(Never, [&losses](const PredictedRows& rows) {
+    EXPECT_EQ(rows.first, static_cast<int64_t>(losses.size()));
+    EXPECT_EQ(rows.columns.size(), 1u);
+    const PredictedRows::Column& column = rows.columns[0];
+    EXPECT_EQ(column.name, "loss");
+    EXPECT_FALSE(column.integers);
+    EXPECT_EQ(static_cast<int64_t>(column.values.size()), rows.count);
+    losses.insert(losses.end(), column.values.begin(), column.values.end());
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(losses.size(), static_cast<size_t>(kRows));
+  // All rows have as many targets.
+  EXPECT_NEAR(std::accumulate(losses.begin(), losses.end(), 0.0) / kRows, result->loss, 1e-12);
+}
+
+TEST(TrainerTest, AModelThatNeedsTargetsPredictsNothing) {
+  EXPECT_EQ(RecordRun(BigramModel(), Config(), RunGraphs::kPredict).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 TEST(TrainerTest, ASaveThatCannotReadTheDeviceNamesTheState) {
   const std::string folder = ::testing::TempDir() + "/unreadable";
   TestRun run{BigramModel()};

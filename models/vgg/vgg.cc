@@ -33,9 +33,7 @@ class Vgg final : public Model {
       graph.Fail(absl::InvalidArgumentError(absl::StrCat("batch: ", batch, " is not positive")));
       return {};
     }
-    const TensorType pictures = {DType::kU8,
-                                 {batch, config_.height(), config_.width(), config_.channels()}};
-    Tensor x = graph.Input("pictures", pictures, 0);
+    Tensor x = Pictures(graph, batch);
     const Tensor labels = graph.Input("labels", {DType::kI32, {batch}}, 0);
     Tensor valid;
     if (config_.batch_norm() && training) {
@@ -49,6 +47,7 @@ class Vgg final : public Model {
     RecordedLoss recorded =
         CrossEntropy(logits, labels, {training ? config_.label_smoothing() : 0});
     if (training || !recorded.loss.mean.valid()) return recorded;
+    recorded.output = logits;
     recorded.metrics.push_back({"accuracy", TopKCorrect(logits, labels, 1)});
     if (HasTop5()) recorded.metrics.push_back({"top5", TopKCorrect(logits, labels, kTop)});
     return recorded;
@@ -57,6 +56,26 @@ class Vgg final : public Model {
   std::vector<std::string> Metrics() const override {
     if (HasTop5()) return {"accuracy", "top5"};
     return {"accuracy"};
+  }
+
+  std::vector<BatchField> PredictionFields(int64_t sequence) const override {
+    return {BatchFields(sequence).front()};
+  }
+
+  Tensor RecordOutput(Graph& graph, int64_t batch, int64_t /*sequence*/) const override {
+    const Tensor pictures = Normalized(graph, Pictures(graph, batch));
+    const Tensor features = Features(graph, pictures, /*valid=*/{});
+    return Logits(graph, Hidden(graph, features, /*training=*/false));
+  }
+
+  std::vector<Prediction> RecordPredictions(Tensor output) const override {
+    const Tensor largest = TopK(output, HasTop5() ? kTop : 1);
+    const Tensor first = Reshape(Slice(largest, 1, 0, 1), {output.dim(0)});
+    const Tensor probabilities = Softmax(output, 1);
+    std::vector<Prediction> predictions = {{"class", first},
+                                           {"probability", ReduceMax(probabilities, {1})}};
+    if (HasTop5()) predictions.push_back({"top5", largest});
+    return predictions;
   }
 
  private:
@@ -70,6 +89,11 @@ class Vgg final : public Model {
     if (config_.crop_padding() == 0 && !config_.flips()) return pictures;
     Scope scope(&graph, "augment");
     return RandomCropFlip(pictures, config_.crop_padding(), config_.flips());
+  }
+
+  Tensor Pictures(Graph& graph, int64_t batch) const {
+    const Shape shape = {batch, config_.height(), config_.width(), config_.channels()};
+    return graph.Input("pictures", {DType::kU8, shape}, 0);
   }
 
   // Bytes to numbers from -1 to 1.
@@ -92,22 +116,25 @@ class Vgg final : public Model {
   }
 
   // Records relu(batch norm(convolution(x))). `valid` [batch] says which pictures count in the
-  // statistics of training; in evaluation it is invalid.
+  // statistics of training; it is an invalid handle in evaluation.
   Tensor NormalizedConvolution(Graph& graph, Tensor x, int64_t channels, Tensor valid) const {
     const Tensor weight = graph.Parameter("weight", {channels, kWindow, kWindow, x.dim(3)},
                                           HeNormal(kWindow * kWindow * channels));
-    const int64_t padding = kWindow / 2;
-    x = Conv2d(x, weight, {}, {.padding = {padding, padding}});
+    constexpr int64_t kPadding = kWindow / 2;
+    return Relu(
+        BatchNormalized(graph, Conv2d(x, weight, {}, {.padding = {kPadding, kPadding}}), valid));
+  }
+
+  Tensor BatchNormalized(Graph& graph, Tensor x, Tensor valid) const {
     Scope scope(&graph, "norm");
-    const Tensor scale = graph.Parameter("weight", {channels}, Initializer::Constant(1));
-    const Tensor shift = graph.Bias("bias", {channels});
+    const int64_t channels = x.dim(3);
+    const Tensor weight = graph.Parameter("weight", {channels}, Initializer::Constant(1));
+    const Tensor bias = graph.Bias("bias", {channels});
     const RunningMoments running = DeclareRunningMoments(graph, channels);
     RunningBatchNormOptions options;
     options.batch.groups = std::max<int64_t>(config_.batch_norm_groups(), 1);
-    return Relu(valid.valid()
-                    ? BatchNormUpdating(x, scale, shift, running, valid, options)
-                    : BatchNormWith(x, scale, shift, running.mean, running.variance,
-                                    options.batch.eps));
+    if (valid.valid()) return BatchNormUpdating(x, weight, bias, running, valid, options);
+    return BatchNormWith(x, weight, bias, running.mean, running.variance, options.batch.eps);
   }
 
   // [batch, height, width, channels] -> [batch, height', width', channels']

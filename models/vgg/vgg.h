@@ -9,9 +9,9 @@
 //   hidden.{i}.weight [units, inputs], .bias [units]
 //   head.weight [classes, inputs], .bias [classes]
 //
-// With batch norm, features.{i}.norm.running_mean and .running_variance [out] are running statistics,
-// by which evaluation normalizes. Training normalizes by the statistics of the pictures that have a
-// label, of the global batch or of each of batch_norm_groups groups of its rows.
+// With batch norm, features.{i}.norm.running_mean and .running_variance [out] are running
+// statistics, by which evaluation normalizes. Training normalizes by the statistics of the pictures
+// that have a label, of the global batch or of each of batch_norm_groups groups of its rows.
 //
 // Each "features.{i}" and each "hidden.{i}" is a block that a strategy may treat as one unit.
 #ifndef TESSERA_MODELS_VGG_VGG_H_

@@ -1,7 +1,9 @@
 #include "models/vgg/vgg.h"
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/graph/graph.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The last pool would leave nothing of pictures of 7 x 5, and is left out.
 VggConfig Small() {
@@ -98,6 +101,51 @@ output loss = %loss.divide
 )");
 }
 
+VggConfig WithBatchNorm() {
+  VggConfig config = Small();
+  config.set_batch_norm(true);
+  return config;
+}
+
+// Batch norm is between a convolution, which has no bias, and its ReLU, and in no flat layer.
+TEST(VggTest, NormalizesAfterEachConvolution) {
+  const std::string text = LossGraph(WithBatchNorm(), true).ToString();
+  EXPECT_THAT(text, HasSubstr(R"(
+parameter %features.1.weight: f32[6, 3, 3, 4] {mean=0.0, stddev=0.19245008972987526}
+parameter %features.1.norm.weight: f32[6] {constant=1.0}
+parameter %features.1.norm.bias: f32[6] {constant=0.0}
+statistic %features.1.norm.running_mean: f32[6] {constant=0.0}
+statistic %features.1.norm.running_variance: f32[6] {constant=1.0}
+parameter %features.2.weight: )"));
+  EXPECT_THAT(text, HasSubstr("parameter %hidden.0.bias: f32[9] {constant=0.0}\n"
+                              "parameter %hidden.1.weight"));
+  EXPECT_THAT(text, HasSubstr("%features.0.norm.batch_norm_sum: f32[1, 4], "
+                              "%features.0.norm.batch_norm_sum.count: f32[1, 1] = "
+                              "batch_norm_sum(%features.0.convolution, %normalize.valid_mask) "
+                              "{group_rows=2, groups=1}\n"));
+  EXPECT_THAT(text, HasSubstr("= relu(%features.0.norm.batch_norm)\n"));
+  EXPECT_THAT(text, HasSubstr("leave %features.2.norm.running_variance = "));
+}
+
+TEST(VggTest, EvaluationReadsTheRunningStatistics) {
+  const Graph graph = LossGraph(WithBatchNorm(), false);
+  const std::string text = graph.ToString();
+  EXPECT_THAT(text, HasSubstr("add(%features.0.norm.running_variance, "));
+  EXPECT_THAT(text, Not(HasSubstr("batch_norm_sum")));
+  EXPECT_THAT(text, Not(HasSubstr("leave ")));
+}
+
+TEST(VggTest, GroupsAreThoseOfTheConfiguration) {
+  VggConfig config = WithBatchNorm();
+  config.set_batch_norm_groups(2);
+  EXPECT_THAT(LossGraph(config, true).ToString(), HasSubstr("{group_rows=1, groups=2}"));
+  config.set_batch_norm_groups(3);
+  Graph graph("loss");
+  (*CreateVgg(config))->RecordLoss(graph, 2, 1, /*training=*/true);
+  EXPECT_EQ(std::string(graph.status().message()),
+            "batch_norm: attribute groups=3 must be 2, as 2 rows are groups of 1");
+}
+
 TEST(VggTest, WithoutHiddenLayersTheHeadReadsAllThatIsLeft) {
   VggConfig config = Small();
   config.clear_hidden();
@@ -138,6 +186,26 @@ TEST(VggTest, SaysWhatItReadsAndMeasures) {
   EXPECT_THAT((*CreateVgg(few))->Metrics(), ElementsAre("accuracy"));
 }
 
+TEST(VggTest, PredictsClassesWithoutLabels) {
+  const auto predictions = [](const VggConfig& config) {
+    const auto model = *CreateVgg(config);
+    EXPECT_EQ(FieldsText(model->PredictionFields(1)), "pictures u8[7, 5, 3]");
+    Graph graph("predict");
+    std::vector<std::string> texts;
+    for (const Prediction& each : model->RecordPredictions(model->RecordOutput(graph, 2, 1))) {
+      texts.push_back(absl::StrCat(each.name, " ", TypeToString(each.values.type())));
+    }
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+    EXPECT_EQ(graph.inputs().size(), 1u);
+    return texts;
+  };
+  VggConfig config = Small();
+  EXPECT_THAT(predictions(config),
+              ElementsAre("class i32[2]", "probability f32[2]", "top5 i32[2, 5]"));
+  config.set_classes(5);
+  EXPECT_THAT(predictions(config), ElementsAre("class i32[2]", "probability f32[2]"));
+}
+
 TEST(VggTest, NamesFieldsThatAreNotPossible) {
   const auto error = [](const VggConfig& config) {
     return std::string(CreateVgg(config).status().message());
@@ -163,6 +231,13 @@ TEST(VggTest, NamesFieldsThatAreNotPossible) {
   config = Small();
   config.set_crop_padding(5);
   EXPECT_EQ(error(config), "model.crop_padding: 5 is not from 0 to 4");
+  config = Small();
+  config.set_batch_norm_groups(2);
+  EXPECT_EQ(error(config),
+            "model.batch_norm_groups: the model has no batch norm; set model.batch_norm to true");
+  config = WithBatchNorm();
+  config.set_batch_norm_groups(-1);
+  EXPECT_EQ(error(config), "model.batch_norm_groups: -1 is not from 0 to 1048576");
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ GraphProto::State& AddState(const std::string& path, GraphProto::Role role,
 }
 
 // Returns the Graph of a model with a parameter "b.0.w" of 4 x 8, which an operator multiplies by
-// the input "x", and another one updates together with "b.0.w.m" and the number of steps.
+// the input "x", and another one updates together with "b.0.w.m", the number of steps and a
+// running statistic.
 RunGraphs SmallGraphs() {
   RunGraphs graphs;
   GraphProto& graph = *graphs.add_graphs();
@@ -58,6 +59,7 @@ RunGraphs SmallGraphs() {
   AddOp("b.0.matmul", {input.value(), weight.input()}, graph).set_block(0);
   AddState("b.0.w.m", GraphProto::OPTIMIZER_STATE, {4, 8}, graph);
   AddState("step", GraphProto::OPTIMIZER_STATE, {}, graph);
+  AddState("b.0.w.average", GraphProto::RUNNING_STATISTIC, {4, 8}, graph);
   AddOp("b.0.w.update", {weight.input()}, graph).set_phase(GraphProto::UPDATE);
   for (GraphProto::State& state : *graph.mutable_states()) {
     state.set_updated(AddValue(state.path() + ".updated", 1, graph));
@@ -76,7 +78,7 @@ TEST(KitTest, AModelIsDescribedByItsGraphs) {
   EXPECT_EQ(weight.bytes, 128);
   EXPECT_EQ(model.BlockOf(weight), "b.0");
   EXPECT_THAT(model.TrainablePathsIn(0), ElementsAre("b.0.w"));
-  // The number of steps has another shape, so it is nobody's.
+  // The number of steps has another shape, so it is nobody's; a running statistic is no parameter.
   ASSERT_EQ(weight.optimizer_states.size(), 1u);
   EXPECT_EQ(weight.optimizer_states[0].path, "b.0.w.m");
   EXPECT_EQ(weight.optimizer_states[0].bytes, 128);

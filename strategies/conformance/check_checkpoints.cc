@@ -55,7 +55,8 @@ struct Leg {
   int steps = kSteps;
 };
 
-// Trains one leg on this rank, under the Plan of `by`. Returns the losses, by step.
+// Trains one leg on this rank, under the Plan of `by`. Returns the losses, by step, and that of an
+// evaluation after them, which also depends on states that training only writes.
 absl::StatusOr<std::vector<double>> TrainLegOnRank(const TrainingRun& run, const ContinuedRun& by,
                                                    const Leg& leg, Ranks& ranks) {
   const std::unique_ptr<Backend> backend = run.backend();
@@ -83,6 +84,12 @@ absl::StatusOr<std::vector<double>> TrainLegOnRank(const TrainingRun& run, const
       ASSIGN_OR_RETURN(const StepResult result, trainer.Step());
       losses.push_back(result.loss);
     }
+    ASSIGN_OR_RETURN(const EvaluationResult evaluated,
+                     trainer.Evaluate([](const absl::Status& read) -> absl::StatusOr<bool> {
+                       RETURN_IF_ERROR(read);
+                       return false;
+                     }));
+    losses.push_back(evaluated.loss);
     return absl::OkStatus();
   };
   const absl::Status status = train();
@@ -93,7 +100,7 @@ absl::StatusOr<std::vector<double>> TrainLegOnRank(const TrainingRun& run, const
   return losses;
 }
 
-// Trains one leg on all ranks of `by`, which are threads. Returns the losses, by step, of rank 0.
+// Trains one leg on all ranks of `by`, which are threads. Returns the losses of rank 0.
 absl::StatusOr<std::vector<double>> RunLeg(const TrainingRun& run, const ContinuedRun& by,
                                            const Leg& leg) {
   std::vector<double> losses;
@@ -120,11 +127,12 @@ absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
                    RunLeg(run, first, {"", folder->path(), 2 * kSteps}));
   ASSIGN_OR_RETURN(const std::vector<double> continued,
                    RunLeg(run, second, {folder->path(), "", kSteps}));
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i <= kSteps; ++i) {
     const double expected = unbroken[kSteps + i];
     if (std::abs(continued[i] - expected) <= tolerance * std::abs(expected)) continue;
-    return absl::InternalError(absl::StrCat("the loss of step ", kSteps + i + 1, " is ",
-                                            continued[i], ", and in the unbroken run ", expected));
+    const std::string of = i == kSteps ? "an evaluation" : absl::StrCat("step ", kSteps + i + 1);
+    return absl::InternalError(absl::StrCat("the loss of ", of, " is ", continued[i],
+                                            ", and in the unbroken run ", expected));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include "core/status/check.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/ratings/ratings.h"
 #include "models/vgg/vgg.h"
 #include "strategies/conformance/partly_trained_model.h"
 
@@ -43,6 +44,19 @@ GptSizes Large() {
   return {.layers = 18, .batch = 8, .sequence = 4, .heads = 4, .head_dim = 6, .vocabulary = 24};
 }
 
+// Two inputs; odd sizes.
+TrainingRun SmallRatings() {
+  RatingsConfig model;
+  model.set_users(19);
+  model.set_items(11);
+  model.set_channels(5);
+  model.set_hidden(9);
+  model.set_stars(3);
+  auto created = CreateRatings(model);
+  TESSERA_CHECK(created.ok()) << created.status();
+  return RecordTraining(*std::move(created), SmallRun(7, 1));
+}
+
 TrainingRun PartlyTrained(int batch, int micro_batches) {
   return RecordTraining(MakePartlyTrainedModel(), SmallRun(batch, 6, micro_batches));
 }
@@ -51,7 +65,11 @@ const std::vector<KitModel>& Models() {
   static const auto* const models = new std::vector<KitModel>{
       {"gpt", [] { return SmallGpt({}); }},
       {"mlp", [] { return SmallMlp(); }},
+      {"ratings", [] { return SmallRatings(); }},
       {"vgg", [] { return SmallVgg(); }},
+      {"vgg_norm", [] { return SmallVgg({.batch = 5, .groups = 1}); }},
+      {"vgg_norm_accumulating",
+       [] { return SmallVgg({.batch = 12, .micro_batches = 2, .groups = 4}); }},
       {"gpt_odd", [] { return SmallGpt(OddSizes()); }},
       {"partly_trained", [] { return PartlyTrained(5, 1); }},
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
@@ -107,7 +125,7 @@ TrainingRun SmallMlp(int batch) {
   return RecordTraining(*std::move(created), SmallRun(batch, 4));
 }
 
-TrainingRun SmallVgg(int batch) {
+TrainingRun SmallVgg(const VggSizes& sizes) {
   VggConfig model;
   model.set_height(6);
   model.set_width(5);
@@ -120,9 +138,11 @@ TrainingRun SmallVgg(int batch) {
   model.set_label_smoothing(0.1);
   model.set_crop_padding(2);
   model.set_flips(true);
+  model.set_batch_norm(sizes.groups > 0);
+  model.set_batch_norm_groups(sizes.groups);
   auto created = CreateVgg(model);
   TESSERA_CHECK(created.ok()) << created.status();
-  return RecordTraining(*std::move(created), SmallRun(batch, 1));
+  return RecordTraining(*std::move(created), SmallRun(sizes.batch, 1, sizes.micro_batches));
 }
 
 std::vector<std::string> ConformanceModels() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -278,14 +279,21 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 
 absl::StatusOr<strategy::LoweredPlans::Lowered> PlanningContext::Lower(const Plan& plan,
                                                                        bool sections) const {
+  strategy::LoweredPlans::Lowered lowered;
+  if (!sections) {
+    if (std::optional<StepCost> known = costs_.Find(plan)) {
+      *lowered.mutable_cost() = *std::move(known);
+      return lowered;
+    }
+  }
   RETURN_IF_ERROR(CheckPlanForm(plan));
   // As a run is compiled, so that a candidate that is accepted can be run.
   Plan candidate = WithSettings(plan);
   *candidate.mutable_kernels() = for_.settings.kernels();
   ASSIGN_OR_RETURN(const CompiledCandidate compiled, candidates_.Compile(candidate));
-  strategy::LoweredPlans::Lowered lowered;
   *lowered.mutable_cost() = EstimateProgram(compiled.step);
   lowered.mutable_cost()->set_peak_bytes(compiled.arenas.total());
+  costs_.Add(plan, lowered.cost());
   if (!sections) return lowered;
   const auto times = PredictStep(compiled.step, for_.cluster, for_.site, for_.prices.get());
   for (const StepSection& section : SectionsOf(compiled.step, times)) {

@@ -19,6 +19,7 @@
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/proto/strategy.pb.h"
+#include "strategies/host/known_costs.h"
 
 namespace tessera {
 
@@ -86,6 +87,7 @@ class PlanningContext {
   const std::shared_ptr<const std::vector<Graph>> graphs_;
   const PlanningFor for_;
   const CandidateCompiler candidates_;
+  mutable KnownCosts costs_;  // by the Plans of candidates
 };
 
 // Returns the passes that a Plan may name.

@@ -29,7 +29,7 @@ std::unique_ptr<Model> MakeModel(const std::string& name) {
     config.set_vocabulary(61);
     return *CreateMlp(config);
   }
-  if (name == "vgg") {
+  if (name == "vgg" || name == "vgg_norm") {
     VggConfig config;
     config.set_height(7);
     config.set_width(6);
@@ -40,6 +40,8 @@ std::unique_ptr<Model> MakeModel(const std::string& name) {
     config.set_dropout(0.1);
     config.set_crop_padding(1);
     config.set_flips(true);
+    config.set_batch_norm(name == "vgg_norm");
+    config.set_batch_norm_groups(name == "vgg_norm" ? 2 : 0);
     return *CreateVgg(config);
   }
   GptConfig config;
@@ -170,7 +172,7 @@ TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfTheLiveBytes) {
 
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "vgg"}) {
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (bool recompute : {false, true}) {
         for (int64_t micro_batches : {1, 2}) {
@@ -204,7 +206,7 @@ std::vector<char> StatesAfterTwoSteps(const Case& c) {
 }
 
 TEST(Recomputation, GivesTheSameBits) {
-  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "vgg"}) {
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (int64_t micro_batches : {1, 2}) {
         EXPECT_EQ(StatesAfterTwoSteps({model, device, false, micro_batches}),

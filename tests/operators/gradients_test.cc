@@ -35,6 +35,7 @@ const std::set<std::string>& NotDifferentiable() {
       "valid_mask",        // of integers
       "random_crop_flip",  // of integers
       "top_k_correct",     // counts
+      "top_k",             // positions
       "zero_elsewhere",    // only in Programs
       // The gradient that flows through statistics is part of batch_norm's gradient
       // (batch_norm_test).

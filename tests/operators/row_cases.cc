@@ -233,6 +233,10 @@ void AddTopKCases(std::vector<Case>& cases) {
     cases.push_back(MakeCase("top_k_correct", "some are NaN",
                              {SomeNaN(logits), Integers(DType::kI32, rows, -2, columns + 2)},
                              attributes));
+    cases.push_back(MakeCase("top_k", {Distinct(logits)}, attributes));
+    cases.push_back(
+        MakeCase("top_k", "ties", {Integers(DType::kF32, logits, 0, 3)}, attributes));
+    cases.push_back(MakeCase("top_k", "some are NaN", {SomeNaN(logits)}, attributes));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "gtest/gtest.h"
+#include "models/vgg/vgg.h"
 #include "tests/strategies/osdp_fixture.h"
 
 namespace tessera {
@@ -46,6 +47,39 @@ std::vector<StepCost> LowerAll(const PlannedRun& run) {
     size_t i = 0;
     while (i < modes.size() && ++modes[i] == 3) modes[i++] = 0;
     if (i == modes.size()) return costs;
+  }
+}
+
+PlannedRun NormalizedVgg(int64_t groups) {
+  VggConfig model;
+  model.set_height(16);
+  model.set_width(16);
+  model.set_channels(3);
+  for (const int64_t channels : {32, 0, 64, 0, 64, 0}) model.add_layers(channels);
+  model.add_hidden(64);
+  model.set_classes(10);
+  model.set_batch_norm(true);
+  model.set_batch_norm_groups(groups);
+  return PlannedRun({.model = *CreateVgg(model), .config = TinyRun(32), .ranks = 2});
+}
+
+// Some numbers of micro-batches cannot be run, whether or not they can for a smaller batch.
+TEST(OsdpTest, MicroBatchesCutNoGroupsOfBatchNorm) {
+  for (const int64_t groups : {1, 2, 4}) {
+    SCOPED_TRACE(groups);
+    const PlannedRun run = NormalizedVgg(groups);
+    const std::vector<strategy::PlanRequest::Setting> open = {strategy::PlanRequest::MICRO_BATCHES,
+                                                              strategy::PlanRequest::RECOMPUTE};
+    const auto unlimited = run.Ask({.open = open});
+    ASSERT_TRUE(unlimited.ok()) << unlimited.status();
+    const int64_t smallest = SmallestLimit(run, open);
+    EXPECT_LT(smallest, unlimited->cost.peak_bytes());
+    for (const int64_t limit : LimitsBetween(smallest, unlimited->cost.peak_bytes(), 4)) {
+      const auto chosen = run.Ask({.limit_bytes = limit, .open = open});
+      ASSERT_TRUE(chosen.ok()) << chosen.status();
+      EXPECT_LE(chosen->cost.peak_bytes(), limit);
+      EXPECT_EQ(groups % std::max<int64_t>(MicroBatches(chosen->plan), 1), 0);
+    }
   }
 }
 

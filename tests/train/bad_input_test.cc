@@ -65,7 +65,7 @@ TEST(BadInputTest, CommandLines) {
       {{"--recompute=all"}, "recompute: graph 'train' has no block, scope or operator "},
       {{"--memory_limit=lots"}, "memory_limit: 'lots' is not a size"},
       {{"--steps=1000000000000001"}, "steps is 1000000000000001: it must be at most "},
-      {{"--mode=think"}, "--mode: 'think' is none of train, evaluate and sample"},
+      {{"--mode=think"}, "--mode: 'think' is none of train, evaluate, predict and sample"},
       {{"--mode=evaluate"}, "--mode=evaluate needs --resume=DIR"},
       {{"--dump=graf"}, "did you mean 'graph'?"},
       {{"--sequence=17"}, "sequence: 17 tokens, but model.context is 16"},

@@ -94,7 +94,7 @@ TEST(RankErrorsTest, APlanThatDoesNotFitIsOneLine) {
             "cap_mib: -3 is no number of MiB above 0"},
            {"mesh { name: 'data' } parts { graph: 'trian' micro_batches: 2 }",
             "the Plan has a part for graph 'trian'; a run has initialise, train, evaluate, "
-            "generate; did you mean 'train'?"},
+            "predict, generate; did you mean 'train'?"},
            {"mesh { name: 'data' } parts { graph: 'train' micro_batches: 3 }",
             "micro_batches is 3: it must divide batch, which is 4"},
            {"mesh { name: 'data' } parts { graph: 'train' recompute: 'blocks.9' }",

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/cost/step_cost.h"
 #include "core/cost/step_cost_sums.h"
-#include "core/plan/rewrite/precision_choice.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/collective.h"
 #include "core/text/human_units.h"
@@ -99,7 +98,6 @@ absl::Status ComparedStrategy::CompileRun(bool with_view) {
   ASSIGN_OR_RETURN(PreparedRun prepared, PrepareRun(line_, configured_, &notes_));
   arena_bytes_ = prepared.compiled.arena_bytes();
   state_bytes_ = prepared.compiled.state_bytes;
-  lowered_ = LowersPrecision(prepared.compiled.plan);
   result_.batch = configured_.config.batch();  // with --batch=search, the Plan's
   result_.micro_batches = MicroBatchesOf(prepared.compiled.plan);
   result_.memory_limit_bytes = configured_.memory_bound.bytes;
@@ -111,6 +109,7 @@ absl::Status ComparedStrategy::CompileRun(bool with_view) {
   }
   RETURN_IF_ERROR(CheckMemoryLimit(line_, configured_, prepared.compiled));
   ASSIGN_OR_RETURN(check_, TrainingCheck::Compile(line_, &configured_, prepared));
+  rounding_ = check_->rounding();
   compiled_ = std::move(prepared.compiled);
   return absl::OkStatus();
 }
@@ -238,7 +237,7 @@ void ComparedStrategy::Calibrate(StrategyResult* result) const {
 }
 
 LossSeries ComparedStrategy::Series() const {
-  return {label(), lowered_, result_.losses, result_.grad_norms};
+  return {label(), rounding_, result_.losses, result_.grad_norms};
 }
 
 absl::StatusOr<StrategyResult> ComparedStrategy::Result() {

@@ -112,7 +112,7 @@ class ComparedStrategy {
   std::vector<std::string> notes_;
   CompiledRun compiled_;  // from Compile to Begin
   int64_t arena_bytes_ = 0, state_bytes_ = 0;
-  bool lowered_ = false;
+  Rounding rounding_;
   std::unique_ptr<TrainingCheck> check_;
   std::unique_ptr<StepTimer> timer_;
   Program step_;           // of training, from Begin

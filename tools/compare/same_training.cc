@@ -27,8 +27,17 @@ struct Tolerance {
 };
 constexpr Tolerance kFull = {1e-5, 1e-4, 1e-6};
 constexpr Tolerance kLowered = {1e-2, 1e-1, 1e-3};
+// The elements whose inputs lie within a rounding error of a jump are a share of all that is
+// proportional to this error, and so change a norm by its square root.
+constexpr Tolerance kJumps = {1e-4, 1e-2, 1e-6};
+constexpr Tolerance kLoweredJumps = {1e-2, 0.3, 1e-3};
 // Updated parameters are rounded to f32, of which this is the error as a share of their norm.
 constexpr double kRounding = 5e-7;
+
+const Tolerance& ToleranceOf(const Rounding& a, const Rounding& b) {
+  if (a.lowered || b.lowered) return a.jumps ? kLoweredJumps : kLowered;
+  return a.jumps ? kJumps : kFull;
+}
 
 bool IsSame(double a, double b, double share) {
   if (!std::isfinite(a) || !std::isfinite(b)) return a == b || (std::isnan(a) && std::isnan(b));
@@ -120,7 +129,8 @@ Fault RanksDiffer(const CheckedTraining& training) {
          {RanksDifferIn(step.loss, "the loss", kFull.loss),
           RanksDifferIn(step.gradients, "the gradient of ", "gradient", kFull),
           RanksDifferIn(step.grad_norm, "the norm of all gradients", kFull.tensor),
-          parameters(step.parameters, "the updated value of ")}) {
+          parameters(step.parameters, "the updated value of "),
+          RanksDifferIn(step.statistics, "the running statistic ", "statistic", kParameter)}) {
       if (fault.has_value()) return absl::StrCat("in step ", i + 1, " ", *fault);
     }
   }
@@ -202,14 +212,17 @@ Fault ChangesDiffer(const CheckedTraining& a, const CheckedTraining& b, size_t i
   return PairsDiffer(pairs, a.label, "the update of ", "parameter");
 }
 
-Fault StepsDiffer(const CheckedTraining& a, const CheckedTraining& b, size_t i,
-                  const Tolerance& tolerance) {
+Fault StepsDiffer(const CheckedTraining& a, const CheckedTraining& b, size_t i) {
+  const Tolerance& tolerance = ToleranceOf(a.rounding, b.rounding);
   const CheckedStep &of_a = a.steps[i], &of_b = b.steps[i];
   const auto number = [&](const RankNumber& x, const RankNumber& y, const std::string& what,
                           double share) {
     return NumbersDiffer(x.value, y.value, a.label, what, share);
   };
-  if (Fault fault = number(of_a.loss, of_b.loss, "the loss", tolerance.loss)) return fault;
+  // A loss does not jump, and the first one is of equal parameters.
+  const bool lowered = a.rounding.lowered || b.rounding.lowered;
+  const double share = i == 0 && !lowered ? kFull.loss : tolerance.loss;
+  if (Fault fault = number(of_a.loss, of_b.loss, "the loss", share)) return fault;
   // Gradients that overflow in both change nothing.
   if (!std::isfinite(of_a.grad_norm.value) && !std::isfinite(of_b.grad_norm.value)) return {};
   if (Fault fault = PairsDiffer(Pairs(of_a.gradients, of_b.gradients, tolerance), a.label,
@@ -220,17 +233,20 @@ Fault StepsDiffer(const CheckedTraining& a, const CheckedTraining& b, size_t i,
           number(of_a.grad_norm, of_b.grad_norm, "the norm of all gradients", tolerance.tensor)) {
     return fault;
   }
+  if (Fault fault = PairsDiffer(Pairs(of_a.statistics, of_b.statistics, tolerance), a.label,
+                                "the running statistic ", "statistic")) {
+    return fault;
+  }
   return ChangesDiffer(a, b, i, tolerance);
 }
 
 Fault TrainingDiffers(const CheckedTraining& a, const CheckedTraining& b) {
-  const Tolerance& tolerance = a.lowered || b.lowered ? kLowered : kFull;
   if (Fault fault = PairsDiffer(Pairs(a.initial, b.initial, kFull), a.label,
                                 "the initial value of ", "parameter")) {
     return fault;
   }
   for (size_t i = 0; i < std::min(a.steps.size(), b.steps.size()); ++i) {
-    if (const Fault fault = StepsDiffer(a, b, i, tolerance)) {
+    if (const Fault fault = StepsDiffer(a, b, i)) {
       return absl::StrCat("in step ", i + 1, " ", *fault);
     }
   }
@@ -257,7 +273,7 @@ class GrowingDifference {
 };
 
 Fault SeriesDiffers(const LossSeries& a, const LossSeries& b) {
-  const Tolerance& tolerance = a.lowered || b.lowered ? kLowered : kFull;
+  const Tolerance& tolerance = ToleranceOf(a.rounding, b.rounding);
   GrowingDifference loss(tolerance.loss), norm(tolerance.tensor);
   for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i) {
     Fault fault = loss.Compare(a.losses[i], b.losses[i], a.label, "the loss");

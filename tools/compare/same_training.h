@@ -29,11 +29,18 @@ struct CheckedStep {
   RankNumber loss, grad_norm;
   std::vector<SketchedTensor> gradients;   // in the order in which they are computed
   std::vector<SketchedTensor> parameters;  // after the step
+  std::vector<SketchedTensor> statistics;  // running statistics, after the step
+};
+
+// How rounding changes the results of a strategy.
+struct Rounding {
+  bool lowered = false;  // parameters are used, or gradients reduced, in 16 bits
+  bool jumps = false;    // an operator is not continuous (Operator::IsContinuous)
 };
 
 struct CheckedTraining {
-  std::string label;                    // of the strategy
-  bool lowered = false;                 // parameters are used, or gradients reduced, in 16 bits
+  std::string label;  // of the strategy
+  Rounding rounding;
   std::vector<SketchedTensor> initial;  // parameters
   std::vector<CheckedStep> steps;
 };
@@ -41,7 +48,7 @@ struct CheckedTraining {
 // The steps of the timed rounds.
 struct LossSeries {
   std::string label;
-  bool lowered = false;
+  Rounding rounding;
   std::vector<double> losses, grad_norms;  // by step
 };
 
@@ -58,6 +65,11 @@ struct Verdict {
 // how a step changes them. If ranks hold the same elements, these must be equal too. Losses may
 // differ by 1e-5 and norms of all gradients by 1e-4. If one of two strategies lowers the precision,
 // these are 0.1, 1e-3, 0.01 and 0.1.
+//
+// Where an operator jumps, such as the gradient of relu, an element next to the jump is computed
+// otherwise if it is rounded otherwise. The share of these elements is proportional to the rounding
+// error, and so their part of a norm is to its square root: tensors, their norms, and losses after
+// the first step may differ by 0.01, 0.01 and 1e-4; in lower precision by 0.3, 0.3 and 0.01.
 Verdict JudgeTraining(absl::Span<const CheckedTraining> strategies);
 
 // Compares the losses and norms of the steps that strategies have in common, up to the same shares

@@ -32,8 +32,11 @@ CheckedTraining Training(const std::string& label, const std::vector<double>& we
   for (int step = 0; step < 3; ++step) {
     for (size_t i = 0; i < w.size(); ++i) w[i] -= 0.1 * weight[i];
     for (size_t i = 0; i < b.size(); ++i) b[i] -= 0.1 * bias[i];
-    training.steps.push_back(
-        {{5.5}, {2}, {Tensor("b", bias), Tensor("w", weight)}, {Tensor("w", w), Tensor("b", b)}});
+    training.steps.push_back({{5.5},
+                              {2},
+                              {Tensor("b", bias), Tensor("w", weight)},
+                              {Tensor("w", w), Tensor("b", b)},
+                              {}});
   }
   return training;
 }
@@ -68,6 +71,16 @@ TEST(SameTrainingTest, AnUpdateThatIsWrongIsNamed) {
   CheckedTraining wrong = Right("mine");
   wrong.steps[1].parameters[0] = Right("").steps[0].parameters[0];
   EXPECT_THAT(FaultOf(wrong), HasSubstr("in step 2 the update of w "));
+}
+
+TEST(SameTrainingTest, ARunningStatisticThatIsWrongIsNamed) {
+  CheckedTraining right = Right("ddp"), wrong = Right("mine");
+  right.steps[1].statistics = {Tensor("norm.running_mean", {1, 2})};
+  wrong.steps[1].statistics = {Tensor("norm.running_mean", {2, 4})};
+  const std::vector<CheckedTraining> both = {right, wrong};
+  EXPECT_THAT(JudgeTraining(both).faults[1],
+              HasSubstr("in step 2 the running statistic norm.running_mean is 2 times that with "
+                        "ddp (1 of 1 statistic differs)"));
 }
 
 TEST(SameTrainingTest, NumbersOfAStepAreCompared) {
@@ -108,12 +121,30 @@ TEST(SameTrainingTest, TheMajorityIsTheReference) {
 TEST(SameTrainingTest, LowerPrecisionRoundsMore) {
   CheckedTraining lowered = Training("bf16", {1.01, -2, 0.5}, {0.01, 0.0201});
   EXPECT_NE(FaultOf(lowered), "");
-  lowered.lowered = true;
+  lowered.rounding.lowered = true;
   EXPECT_EQ(FaultOf(lowered), "");
 }
 
+// Regression: an element of a relu next to 0 counted as a fault.
+TEST(SameTrainingTest, GradientsThatJumpDifferByMore) {
+  CheckedTraining other = Training("other", {1, -2.003, 0.5}, {0.01, 0.02});
+  EXPECT_NE(FaultOf(other), "");
+  const auto fault_of = [](CheckedTraining wrong) {
+    CheckedTraining right = Right("ddp");
+    right.rounding.jumps = wrong.rounding.jumps = true;
+    return JudgeTraining(std::vector<CheckedTraining>{right, wrong}).faults[1];
+  };
+  EXPECT_EQ(fault_of(other), "");
+  EXPECT_THAT(fault_of(Training("one of 16 missing", {1, -2, 0.5}, {0.01, 0.02 * 15 / 16})),
+              HasSubstr("in step 1 the gradient of b "));
+  other.steps[1].loss.value = 5.5002;  // of parameters that differ already
+  EXPECT_EQ(fault_of(other), "");
+  other.steps[0].loss.value = 5.5002;
+  EXPECT_THAT(fault_of(other), HasSubstr("in step 1 the loss "));
+}
+
 LossSeries Series(const std::string& label, const std::vector<double>& losses) {
-  return {label, false, losses, std::vector<double>(losses.size(), 2)};
+  return {label, {}, losses, std::vector<double>(losses.size(), 2)};
 }
 
 TEST(SameTrainingTest, ALossThatJumpsIsAFault) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/plan/rewrite/precision_choice.h"
 #include "core/status/status_macros.h"
@@ -54,6 +55,8 @@ absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(
       train.SetOutput(gradient.output, train.tensor(id));
       check->gradients_.push_back(gradient);
     }
+    check->rounding_.jumps =
+        absl::c_any_of(train.ops(), [](const Op& op) { return !op.kind->IsContinuous(); });
     ASSIGN_OR_RETURN(Graph initialise, RecordInitialise(train));
     RETURN_IF_ERROR(train.status());
     return std::vector<Graph>{std::move(initialise), std::move(train)};
@@ -63,6 +66,7 @@ absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(
   ASSIGN_OR_RETURN(check->compiled_,
                    CompileByPlanOf(line, *configured, prepared,
                                    std::make_shared<const std::vector<Graph>>(*std::move(graphs))));
+  check->rounding_.lowered = LowersPrecision(check->compiled_.plan);
   return check;
 }
 
@@ -76,9 +80,12 @@ absl::StatusOr<RankSketches> TrainingCheck::Sketch(Engine& engine, bool with_gra
         SketchOfValue(engine, kTrain, train.FindOutput(gradient.output), gradient.parameter));
   }
   for (const ProgramState& state : train.states) {
-    if (state.role != Role::kParameter) continue;
-    ASSIGN_OR_RETURN(*sketches.add_parameters(),
-                     SketchOfValue(engine, kTrain, state.updated, state.origin));
+    RankSketches::Held* const held = state.role == Role::kParameter ? sketches.add_parameters()
+                                     : state.role == Role::kRunningStatistic
+                                         ? sketches.add_statistics()
+                                         : nullptr;
+    if (held == nullptr) continue;
+    ASSIGN_OR_RETURN(*held, SketchOfValue(engine, kTrain, state.updated, state.origin));
   }
   return sketches;
 }
@@ -87,7 +94,7 @@ absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    configured_.ranks.ranks->AllGather(mine.SerializeAsString()));
   std::vector<double> losses, norms;
-  std::vector<std::vector<RankSketches::Held>> gradients, parameters;
+  std::vector<std::vector<RankSketches::Held>> gradients, parameters, statistics;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     RankSketches sketches;
     if (!sketches.ParseFromString(texts[rank])) {
@@ -97,9 +104,10 @@ absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const
     norms.push_back(sketches.grad_norm());
     gradients.emplace_back(sketches.gradients().begin(), sketches.gradients().end());
     parameters.emplace_back(sketches.parameters().begin(), sketches.parameters().end());
+    statistics.emplace_back(sketches.statistics().begin(), sketches.statistics().end());
   }
   return CheckedStep{NumberOfRanks(losses), NumberOfRanks(norms), MergeShards(gradients),
-                     MergeShards(parameters)};
+                     MergeShards(parameters), MergeShards(statistics)};
 }
 
 absl::StatusOr<CheckedTraining> TrainingCheck::Train(Engine& engine, StopRequest& stop) const {
@@ -136,7 +144,7 @@ absl::StatusOr<CheckedTraining> TrainingCheck::Run(const std::string& label, Sto
     return training;
   }
   training->label = label;
-  training->lowered = LowersPrecision(engine->run().plan);
+  training->rounding = rounding_;
   return training;
 }
 

@@ -37,6 +37,7 @@ class TrainingCheck {
                                                                 const PreparedRun& prepared);
 
   int64_t arena_bytes() const { return compiled_.arena_bytes(); }
+  const Rounding& rounding() const { return rounding_; }
 
   // Collective. Allocates the memory, runs the steps, and frees the memory. All ranks return the
   // same. Returns fewer steps if `stop` has a signal. Call once.
@@ -49,7 +50,8 @@ class TrainingCheck {
 
   explicit TrainingCheck(const ConfiguredRun* configured) : configured_(*configured) {}
 
-  // Returns sketches of the parameters, and of the gradients of the last step.
+  // Returns sketches of the parameters and running statistics, and of the gradients of the last
+  // step.
   absl::StatusOr<RankSketches> Sketch(Engine& engine, bool with_gradients) const;
   // Returns the sketches of all ranks as those of one step. Collective.
   absl::StatusOr<CheckedStep> Merge(const RankSketches& mine) const;
@@ -58,6 +60,7 @@ class TrainingCheck {
   const ConfiguredRun& configured_;
   RunConfig config_;                 // with the optimizer of the check
   std::vector<Gradient> gradients_;  // in the order in which they are computed
+  Rounding rounding_;
   CompiledRun compiled_;
 };
 

@@ -24,11 +24,9 @@
 #include "core/text/human_units.h"
 #include "core/text/version.h"
 #include "core/train/programs.h"
-#include "core/train/ranks/rank_engine.h"
 #include "core/train/ranks/ranks.h"
 #include "core/train/trainer.h"
 #include "google/protobuf/text_format.h"
-#include "tools/train/agree_on_data.h"
 #include "tools/train/flags/flags.h"
 #include "tools/train/flags/help.h"
 #include "tools/train/flags/shell_word.h"
@@ -38,11 +36,10 @@
 #include "tools/train/rank/job.h"
 #include "tools/train/rank/rank_program.h"
 #include "tools/train/rank/standard_output.h"
-#include "tools/train/rank/stop_request.h"
 #include "tools/train/report/cost_report.h"
 #include "tools/train/report/process_memory.h"
 #include "tools/train/report/report.h"
-#include "tools/train/sample.h"
+#include "tools/train/run_engine.h"
 #include "tools/train/setup/configure.h"
 #include "tools/train/setup/find_cluster.h"
 #include "tools/train/setup/machine_rates.h"
@@ -52,13 +49,10 @@
 #include "tools/train/setup/priced_cluster.h"
 #include "tools/train/setup/strategy_session.h"
 #include "tools/train/train_loop.h"
+#include "tools/train/use_model.h"
 
 namespace tessera {
 namespace {
-
-void PrintNotes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
-}
 
 // Returns the command by which the user starts this program.
 std::string TrainCommand(const std::string& name, const ModelDefinition& definition) {
@@ -91,13 +85,6 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const PreparedRun& pr
   return absl::OkStatus();
 }
 
-absl::Status LoadCheckpoint(const ConfiguredRun& configured, Extra extra, Trainer* trainer) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> notes,
-                   trainer->Load(*configured.checkpoint, extra, configured.first_row));
-  PrintNotes(notes);
-  return absl::OkStatus();
-}
-
 // Sets the state at which the run begins: a new one, or that of its checkpoint.
 absl::Status InitialiseOrLoad(const ConfiguredRun& configured, Trainer* trainer) {
   return configured.checkpoint == nullptr ? trainer->Initialise()
@@ -112,21 +99,6 @@ absl::Status CheckMemoryOfStep(const ConfiguredRun& configured, Engine* engine, 
       "memory checked: every kernel of a step stays within its buffers, and the peak is ",
       FormatBytes(engine->run().arena_bytes()), " as planned"));
   return InitialiseOrLoad(configured, trainer);
-}
-
-// Makes the engine and the trainer of this rank, and calls `use`. If that fails, reports it to the
-// other ranks before the engine's memory is freed, because freeing is collective.
-absl::StatusOr<int> WithEngine(
-    const ConfiguredRun& configured, CompiledRun compiled,
-    const std::function<absl::StatusOr<int>(Engine& engine, Trainer& trainer)>& use) {
-  Ranks& ranks = *configured.ranks.ranks;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   MakeRankEngine(std::move(compiled), configured.backend.get(), ranks));
-  Trainer trainer(configured.config, configured.model.get(), engine.get(), configured.dataset.get(),
-                  &ranks);
-  absl::StatusOr<int> code = use(*engine, trainer);
-  if (!code.ok()) ranks.Abort(code.status());
-  return code;
 }
 
 // Measures the machine on rank 0, which reports the speed.
@@ -227,39 +199,6 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& command, c
                     });
 }
 
-// Runs --mode=evaluate or --mode=sample. Returns the exit code.
-absl::StatusOr<int> EvaluateOrSample(Mode mode, const ConfiguredRun& configured,
-                                     CompiledRun compiled) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> lacks,
-                   CheckMemoryOfHosts(compiled.arena_bytes(), configured.ranks));
-  PrintNotes(lacks);
-  Ranks& ranks = *configured.ranks.ranks;
-  StopRequest stop(&ranks);
-  const auto evaluate = [&](Trainer& trainer) {
-    return trainer.Evaluate([&](const absl::Status& read) -> absl::StatusOr<bool> {
-      absl::Status data = read;
-      ASSIGN_OR_RETURN(
-          const StopRequest::Report agreed,
-          AgreeOnData({.compares_data = trainer.MustCompareData()}, trainer, ranks, stop, &data));
-      if (agreed.data_failed) RETURN_IF_ERROR(ranks.Agree(data));
-      return stop.signal() != 0;
-    });
-  };
-  const auto use = [&](Engine& engine, Trainer& trainer) -> absl::StatusOr<int> {
-    RETURN_IF_ERROR(LoadCheckpoint(configured, Extra::kLeaveOptimizer, &trainer));
-    if (mode == Mode::kSample) {
-      RETURN_IF_ERROR(PrintSample(configured, engine, stop));
-    } else {
-      ASSIGN_OR_RETURN(const EvaluationResult result, evaluate(trainer));
-      if (result.complete) {
-        PrintLine(absl::StrCat("step ", trainer.step(), ": ", EvaluationText(result)));
-      }
-    }
-    return stop.signal() != 0 ? 128 + stop.signal() : 0;
-  };
-  return WithEngine(configured, std::move(compiled), use);
-}
-
 // Returns where the rates come from with which --plan_only prices a run.
 std::string OriginOfRates(const CommandLine& line, const Backend& backend) {
   if (!line.cluster.empty()) return FindCluster(line.cluster).value_or(line.cluster);
@@ -333,8 +272,10 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
                             const ModelDefinition& definition, Job& job) {
   Ranks& ranks = job.ranks();
   if (!ranks.is_first()) DiscardOutput();
+  if (PrintsRows(line)) PrintNotesToStandardError();
   PrintNotes(job.notes());
   const JobAttempt attempt = ReadJobAttempt(std::getenv);
+  RETURN_IF_ERROR(CheckPredictionsFile(line, ranks));
   std::unique_ptr<RunFolder> folder;
   if (line.mode == Mode::kTrain) {
     RETURN_IF_ERROR(ResumeJob(definition.name, attempt, ranks, &line));
@@ -358,7 +299,7 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
                  std::move(prepared), std::move(folder), std::move(notes));
   }
   PrintNotes(notes);
-  return EvaluateOrSample(line.mode, configured, std::move(prepared.compiled));
+  return UseModel(line, configured, std::move(prepared.compiled));
 }
 
 absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>& arguments,

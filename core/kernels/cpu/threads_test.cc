@@ -81,6 +81,8 @@ TEST_P(ThreadsTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
   ExpectSameBitsAtAnyThreads({"max_pool_grad", pool, {&pooled, &max[1]}, {pictures.type}});
   ExpectSameBitsAtAnyThreads(
       {"top_k_correct", {{"k", int64_t{3}}}, {&x, &id_tensor}, {F32({333})}});
+  ExpectSameBitsAtAnyThreads(
+      {"top_k", {{"k", int64_t{3}}}, {&x}, {TensorType{DType::kI32, {333, 3}}}});
   const TestTensor seed = ScalarTensor<int64_t>(DType::kI64, 7);
   ExpectSameBitsAtAnyThreads(
       {"dropout", {{"probability", 0.3}, {"random_path", "a.b"}}, {&x, &seed, &seed}, {x.type}});

@@ -77,9 +77,9 @@ class PrecisionWriter {
     for (const State& state : graph_.states()) {
       if (state.input == kNone) continue;
       const bool is_f32_cache = state.role == Role::kCache && IsF32(state.input);
-      forms_[state.input].kind = is_f32_cache                       ? Kind::kLow
-                                 : state.role == Role::kStatistic ? Kind::kFull
-                                                                  : Kind::kSource;
+      forms_[state.input].kind = is_f32_cache                            ? Kind::kLow
+                                 : state.role == Role::kRunningStatistic ? Kind::kFull
+                                                                         : Kind::kSource;
       const DType dtype = DTypeOfState(state);
       State copy = state;
       copy.type.dtype = dtype;

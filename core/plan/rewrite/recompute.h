@@ -19,14 +19,15 @@ namespace tessera {
 //
 // If a block is recomputed as a whole, its copies stand just before the first backward op that
 // reads an activation of the block. Values that are kept anyway are not recomputed: the block's
-// inputs; its values that another forward op, an op of the update, an output or a state reads (so its
-// output is one of them); and views of these values and of parameters.
+// inputs; its values that another forward op, an op of the update, an output or a state reads (so
+// its output is one of them); and views of these values and of parameters.
 //
 // If other scopes and operators are recomputed, each copy stands just before the first backward op
 // that needs it. Their outputs are not kept, whichever forward ops of the same block read them;
 // their inputs are, unless they are outputs of another one that is named: then copies read copies.
 // Views of outputs are recomputed too. Values that an op of another block or of the update, an
-// output or a state reads are kept: without a block's output, its copies would need those of all blocks before it.
+// output or a state reads are kept: without a block's output, its copies would need those of all
+// blocks before it.
 //
 // A copy that reads only kept values has an order edge, so that no scheduler moves it into the
 // forward pass: to the op that computes the gradient at the end of a whole block, or else to the

@@ -196,7 +196,7 @@ class Assignment {
     if (value.gradient_of != kNone) return Category::kGradients;
     if (value.role == Role::kParameter) return Category::kParameters;
     if (value.role == Role::kOptimizerState) return Category::kOptimizerState;
-    if (value.role == Role::kStatistic) return Category::kStatistics;
+    if (value.role == Role::kRunningStatistic) return Category::kRunningStatistics;
     return Category::kActivations;
   }
 
@@ -206,8 +206,9 @@ class Assignment {
     for (const ProgramState& state : program_.states) {
       const Category category = state.role == Role::kParameter ? Category::kParameters
                                 : state.role == Role::kCache   ? Category::kCache
-                                : state.role == Role::kStatistic ? Category::kStatistics
-                                                               : Category::kOptimizerState;
+                                : state.role == Role::kRunningStatistic
+                                    ? Category::kRunningStatistics
+                                    : Category::kOptimizerState;
       const ProgramValueId value = state.input != kNone ? state.input : state.updated;
       BufferId buffer = target_[BufferOf(value)];
       if (buffer == kNone) {  // otherwise another member of its flat group has set it

@@ -66,8 +66,8 @@ enum class MemorySide : uint8_t { kDevice, kHost };
 struct MemoryReport {
   BytesByCategory bytes_at_peak{};  // live bytes at the peak instruction
   int32_t peak_instruction = 0;     // the time with the most live bytes; see Buffer
-  int64_t live_bytes = 0;                  // live at the peak, each buffer with its alignment
-  int64_t arena_bytes = 0;                 // planned size of the arenas
+  int64_t live_bytes = 0;           // live at the peak, each buffer with its alignment
+  int64_t arena_bytes = 0;          // planned size of the arenas
 };
 MemoryReport ReportMemory(const Program& program, MemorySide side = MemorySide::kDevice);
 
@@ -75,7 +75,7 @@ MemoryReport ReportMemory(const Program& program, MemorySide side = MemorySide::
 // element t + 1 is that of time t, from -1 to the number of instructions. Element peak_instruction
 // + 1 of a MemoryReport is its bytes_at_peak.
 std::vector<BytesByCategory> LiveBytesByTime(const Program& program,
-                                                    MemorySide side = MemorySide::kDevice);
+                                             MemorySide side = MemorySide::kDevice);
 
 }  // namespace tessera
 

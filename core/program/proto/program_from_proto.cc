@@ -18,8 +18,8 @@ namespace tessera {
 namespace {
 
 // The enumerators must be in the same order as those of the messages.
-static_assert(static_cast<int>(Role::kStatistic) == ProgramProto::STATISTIC);
-static_assert(static_cast<int>(Category::kStatistics) == ProgramProto::STATISTICS);
+static_assert(static_cast<int>(Role::kRunningStatistic) == ProgramProto::RUNNING_STATISTIC);
+static_assert(static_cast<int>(Category::kRunningStatistics) == ProgramProto::RUNNING_STATISTICS);
 static_assert(static_cast<int>(MemorySpace::kOffloadHost) == ProgramProto::OFFLOAD_HOST);
 static_assert(static_cast<int>(InstructionKind::kCopy) == ProgramProto::Instruction::COPY);
 static_assert(static_cast<int>(Phase::kUpdate) == ProgramProto::Instruction::UPDATE);

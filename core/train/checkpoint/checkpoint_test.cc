@@ -244,7 +244,8 @@ TEST(CheckpointTest, RefusesWhatItCannotSave) {
             "cannot save the checkpoint of step 1: two states have the path 'blocks.0.w'");
   contents = ContentsForTest(1);
   contents.state[2].role = "gradient";
-  EXPECT_THAT(error(contents, invalid), HasSubstr("'parameter', 'statistic' or 'optimizer' would be right"));
+  EXPECT_THAT(error(contents, invalid),
+              HasSubstr("'parameter', 'statistic' or 'optimizer' would be right"));
   contents = ContentsForTest(1);
   contents.state[2].path = "\xff";
   EXPECT_THAT(error(contents, invalid), HasSubstr("not UTF-8"));

@@ -31,8 +31,8 @@
 // without elements has no shards.
 //
 // Version 4 has running statistics, states of the role "statistic". A checkpoint without any is
-// written in version 3. Version 2 is read too. It has "batches" instead of "rows" and "sequence": the global batches that
-// training had taken.
+// written in version 3. Version 2 is read too. It has "batches" instead of "rows" and "sequence":
+// the global batches that training had taken.
 //
 // "run" identifies the run that saved the checkpoint (core/train/run_identity.h): a run removes its
 // own checkpoints only. It has at most 64 letters and digits. Some checkpoints of version 2 have

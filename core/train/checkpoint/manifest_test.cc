@@ -74,6 +74,18 @@ TEST(ManifestTest, HasAFormThatPeopleCanRead) {
   EXPECT_EQ(ManifestToText(ManifestForTest()), WithRightChecksum(expected));
 }
 
+// A checkpoint that older versions can read keeps their version.
+TEST(ManifestTest, RunningStatisticsAreOfVersion4) {
+  Manifest manifest = ManifestForTest();
+  manifest.state[1].role = kStatisticRole;
+  const std::string text = ManifestToText(manifest);
+  EXPECT_THAT(text, HasSubstr("\"format_version\": 4,"));
+  EXPECT_THAT(text, HasSubstr("{\"path\":\"step\",\"role\":\"statistic\","));
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->state[1].role, kStatisticRole);
+}
+
 TEST(ManifestTest, ReadsWhatItWrote) {
   const std::string text = ManifestToText(ManifestForTest());
   auto manifest = ParseManifest(text);
@@ -264,8 +276,10 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
               HasSubstr("\"rows\" is 9223372036854775807, above the largest possible"));
   EXPECT_THAT(error("\"sequence\": 16", "\"sequence\": 0"),
               HasSubstr("\"sequence\" is 0, and a row has at least one token"));
-  EXPECT_THAT(error("\"role\":\"parameter\"", "\"role\":\"gradient\""),
-              HasSubstr("the state 'blocks.0.w': its role is 'gradient'; it must be 'parameter', 'statistic'"));
+  EXPECT_THAT(
+      error("\"role\":\"parameter\"", "\"role\":\"gradient\""),
+      HasSubstr(
+          "the state 'blocks.0.w': its role is 'gradient'; it must be 'parameter', 'statistic'"));
   EXPECT_THAT(error("bf16", "bf17"), HasSubstr("unknown dtype 'bf17'"));
   EXPECT_THAT(error("[2,3]", "[2,4611686018427387904]"), HasSubstr("more than 2^63 bytes"));
   EXPECT_THAT(error("\"bytes\":1234", "\"bytes\":1e4"), HasSubstr("\"bytes\" is not an integer"));

@@ -44,10 +44,10 @@ struct StateChunk {
 // a role, path or shape that cannot be saved, or with the path of another state.
 absl::Status CheckStates(const std::vector<StateEntry>& state);
 
-// Returns a file for parameters and statistics, and one for optimizer state. The rank of a run of one writes both files, even if no state is
-// in it; a rank of several writes only the files that hold something. Shards without elements
-// are in no file. CheckStates must accept `state`. Returns InvalidArgument, with the state's path,
-// if a shard exceeds its state or is listed twice.
+// Returns a file for parameters and statistics, and one for optimizer state. The rank of a run of
+// one writes both files, even if no state is in it; a rank of several writes only the files that
+// hold something. Shards without elements are in no file. CheckStates must accept `state`. Returns
+// InvalidArgument, with the state's path, if a shard exceeds its state or is listed twice.
 absl::StatusOr<std::vector<StateFile>> PlanStateFiles(const std::vector<StateEntry>& state,
                                                       absl::Span<const OwnedShard> shards, int rank,
                                                       int ranks);

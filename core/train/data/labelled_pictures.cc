@@ -21,13 +21,26 @@ absl::Span<const char> AsChars(const std::vector<uint8_t>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+absl::Status CheckPictures(const IdxFile& pictures) {
+  if (pictures.shape.size() == 3 || pictures.shape.size() == 4) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      pictures.path, ": holds no pictures: its dimensions are ", ShapeToString(pictures.shape),
+      ", and [count, height, width] or [count, height, width, channels] would be right"));
+}
+
+// Returns pictures without labels. The shape must have passed CheckPictures.
+LabelledPictures WithoutLabels(IdxFile pictures) {
+  LabelledPictures unlabelled;
+  unlabelled.count = pictures.shape[0];
+  unlabelled.height = pictures.shape[1];
+  unlabelled.width = pictures.shape[2];
+  unlabelled.channels = pictures.shape.size() == 4 ? pictures.shape[3] : 1;
+  unlabelled.pixels = std::move(pictures.data);
+  return unlabelled;
+}
+
 absl::Status CheckShapes(const IdxFile& pictures, const IdxFile& labels) {
-  if (pictures.shape.size() != 3 && pictures.shape.size() != 4) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        pictures.path, ": holds no pictures: its dimensions are ", ShapeToString(pictures.shape),
-        ", and [count, height, width] or [count, height, width, channels] would be "
-        "right"));
-  }
+  RETURN_IF_ERROR(CheckPictures(pictures));
   if (labels.shape.size() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat(labels.path, ": holds no labels: its dimensions are ",
@@ -69,14 +82,15 @@ absl::StatusOr<LabelledPictures> JoinLabels(IdxFile pictures, IdxFile labels, in
   }
   RETURN_IF_ERROR(CheckShapes(pictures, labels));
   RETURN_IF_ERROR(CheckLabels(labels, classes));
-  LabelledPictures joined;
-  joined.count = pictures.shape[0];
-  joined.height = pictures.shape[1];
-  joined.width = pictures.shape[2];
-  joined.channels = pictures.shape.size() == 4 ? pictures.shape[3] : 1;
-  joined.pixels = std::move(pictures.data);
+  LabelledPictures joined = WithoutLabels(std::move(pictures));
   joined.labels = std::move(labels.data);
   return joined;
+}
+
+absl::StatusOr<LabelledPictures> ReadUnlabelledPictures(const std::string& path) {
+  ASSIGN_OR_RETURN(IdxFile pictures, ReadIdxFile(path));
+  RETURN_IF_ERROR(CheckPictures(pictures));
+  return WithoutLabels(std::move(pictures));
 }
 
 absl::StatusOr<LabelledPictures> ReadLabelledPictures(const std::string& pictures_path,

@@ -1,4 +1,5 @@
-// Pictures of which each shows a thing of one class: the data sets that have the files of MNIST.
+// Pictures of which each shows a thing of one class: the data sets that have the files of MNIST. And
+// pictures of which it is not known what they show.
 #ifndef TESSERA_CORE_TRAIN_DATA_LABELLED_PICTURES_H_
 #define TESSERA_CORE_TRAIN_DATA_LABELLED_PICTURES_H_
 
@@ -17,7 +18,7 @@ struct LabelledPictures {
   int64_t width = 0;
   int64_t channels = 0;
   std::vector<uint8_t> pixels;  // [count, height, width, channels]
-  std::vector<uint8_t> labels;  // [count], each less than the number of classes
+  std::vector<uint8_t> labels;  // [count], each less than the number of classes; or none
 
   // Identifies the data: the same text for the same pictures and labels, wherever and however they
   // are stored. "60000 pictures of 28 x 28 x 1, XXH3-128 1f3c...". Reads all of them.
@@ -33,6 +34,9 @@ absl::StatusOr<LabelledPictures> ReadLabelledPictures(const std::string& picture
 
 // Does the same with two files that have been read. Thread safety: a pure function.
 absl::StatusOr<LabelledPictures> JoinLabels(IdxFile pictures, IdxFile labels, int classes);
+
+// Reads a file of pictures alone, with the errors of ReadLabelledPictures. Thread-safe.
+absl::StatusOr<LabelledPictures> ReadUnlabelledPictures(const std::string& path);
 
 struct LabelledPicturesPaths {
   std::string pictures;

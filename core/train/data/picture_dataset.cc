@@ -17,9 +17,23 @@ Shape ShapeOf(const LabelledPictures& pictures) {
   return {pictures.height, pictures.width, pictures.channels};
 }
 
+BatchField FieldOfPictures(const Shape& shape) { return {kPictures, {DType::kU8, shape}, 256}; }
+
 std::vector<BatchField> FieldsOf(const Shape& shape, int classes) {
-  return {{kPictures, {DType::kU8, shape}, 256},
-          {kLabels, {DType::kI32, {}}, classes, kIgnoreIndex}};
+  return {FieldOfPictures(shape), {kLabels, {DType::kI32, {}}, classes, kIgnoreIndex}};
+}
+
+// Copies the part of a picture that is in a box of pictures, and returns where the copy ends.
+char* CopyPart(const LabelledPictures& from, int64_t picture, const Box& box, char* out) {
+  const Box part = {Shape(box.start.begin() + 1, box.start.end()),
+                    Shape(box.extent.begin() + 1, box.extent.end())};
+  const Shape shape = ShapeOf(from);
+  const uint8_t* const pixels = from.pixels.data() + picture * NumElements(shape);
+  SharedRuns runs((StateShard(part)), FullShard(shape));
+  while (const std::optional<SharedRun> run = runs.Next()) {
+    out = std::copy_n(pixels + run->second, run->count, out);
+  }
+  return out;
 }
 
 }  // namespace
@@ -56,11 +70,6 @@ absl::Status PictureDataset::Read(DataSplit split, size_t field, const Box& box,
   RETURN_IF_ERROR(CheckRead(split, field, box, bytes));
   const bool trains = split == DataSplit::kTrain;
   const LabelledPictures& from = trains ? training_ : evaluation_;
-  // The part of each picture.
-  const Box part = {Shape(box.start.begin() + 1, box.start.end()),
-                    Shape(box.extent.begin() + 1, box.extent.end())};
-  const Shape shape = ShapeOf(from);
-  const int64_t pixels = NumElements(shape);
   char* out = bytes.data();
   for (int64_t row = box.start[0]; row < box.start[0] + box.extent[0]; ++row) {
     const int64_t picture =
@@ -69,10 +78,32 @@ absl::Status PictureDataset::Read(DataSplit split, size_t field, const Box& box,
       reinterpret_cast<int32_t*>(bytes.data())[row - box.start[0]] = from.labels[picture];
       continue;
     }
-    SharedRuns runs((StateShard(part)), FullShard(shape));
-    while (const std::optional<SharedRun> run = runs.Next()) {
-      out = std::copy_n(from.pixels.data() + picture * pixels + run->second, run->count, out);
-    }
+    out = CopyPart(from, picture, box, out);
+  }
+  return absl::OkStatus();
+}
+
+UnlabelledPictureDataset::UnlabelledPictureDataset(LabelledPictures pictures)
+    : pictures_(std::move(pictures)),
+      fields_({FieldOfPictures(ShapeOf(pictures_))}),
+      fingerprint_(pictures_.Fingerprint()) {}
+
+absl::StatusOr<std::unique_ptr<UnlabelledPictureDataset>> UnlabelledPictureDataset::Open(
+    const std::string& path) {
+  ASSIGN_OR_RETURN(LabelledPictures pictures, ReadUnlabelledPictures(path));
+  return std::unique_ptr<UnlabelledPictureDataset>(
+      new UnlabelledPictureDataset(std::move(pictures)));
+}
+
+absl::Status UnlabelledPictureDataset::Read(DataSplit split, size_t field, const Box& box,
+                                            absl::Span<char> bytes) const {
+  RETURN_IF_ERROR(CheckRead(split, field, box, bytes));
+  if (split == DataSplit::kTrain) {
+    return absl::OutOfRangeError("pictures without labels have no rows to train on");
+  }
+  char* out = bytes.data();
+  for (int64_t row = box.start[0]; row < box.start[0] + box.extent[0]; ++row) {
+    out = CopyPart(pictures_, row, box, out);
   }
   return absl::OkStatus();
 }

@@ -56,6 +56,34 @@ class PictureDataset : public Dataset {
   const RandomStream order_;
 };
 
+// Pictures without labels, from a file of pictures. They have no training rows: evaluation reads
+// them in their order. Holds them in memory. Thread safety: immutable.
+class UnlabelledPictureDataset : public Dataset {
+ public:
+  // The errors of ReadUnlabelledPictures.
+  static absl::StatusOr<std::unique_ptr<UnlabelledPictureDataset>> Open(const std::string& path);
+
+  // "pictures", u8 [height, width, channels].
+  const std::vector<BatchField>& fields() const override { return fields_; }
+
+  // Returns OutOfRange for rows of DataSplit::kTrain.
+  absl::Status Read(DataSplit split, size_t field, const Box& box,
+                    absl::Span<char> bytes) const override;
+
+  int64_t RowsPerEpoch(int64_t sequence) const override { return 0; }
+  int64_t EvaluationRows() const override { return pictures_.count; }
+
+  // "10000 pictures of 28 x 28 x 1, XXH3-128 1f3c...".
+  std::string Fingerprint() const override { return fingerprint_; }
+
+ private:
+  explicit UnlabelledPictureDataset(LabelledPictures pictures);
+
+  const LabelledPictures pictures_;
+  const std::vector<BatchField> fields_;
+  const std::string fingerprint_;
+};
+
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_TRAIN_DATA_PICTURE_DATASET_H_

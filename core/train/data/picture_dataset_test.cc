@@ -137,5 +137,28 @@ TEST(PictureDatasetTest, TestPicturesHaveTheSizeOfTheOthers) {
   EXPECT_THAT(std::string(opened.status().message()), HasSubstr("they must have one size"));
 }
 
+TEST(UnlabelledPictureDatasetTest, HasThePicturesOfAFileInTheirOrder) {
+  const std::string path = WriteFolder("unlabelled") + "/t10k-images-idx3-ubyte";
+  const auto opened = UnlabelledPictureDataset::Open(path);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const UnlabelledPictureDataset& dataset = **opened;
+  EXPECT_EQ(FieldsText(dataset.fields()), "pictures u8[3, 5, 1]");
+  EXPECT_EQ(dataset.EvaluationRows(), kTest);
+  EXPECT_THAT(dataset.Fingerprint(), StartsWith("4 pictures of 3 x 5 x 1, XXH3-128 "));
+  const std::string all = SomeBytes((kTraining + kTest) * kHeight * kWidth);
+  for (int64_t row = 0; row < kTest; ++row) {
+    EXPECT_EQ(Picture(dataset, DataSplit::kEvaluate, row), all.substr((kTraining + row) * 15, 15));
+  }
+  const auto training =
+      ReadElements<char>(dataset, DataSplit::kTrain, 0, {{0, 0, 0, 0}, {1, kHeight, kWidth, 1}});
+  EXPECT_EQ(training.status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(UnlabelledPictureDatasetTest, LabelsAreNoPictures) {
+  const std::string path = WriteFolder("no_pictures") + "/t10k-labels-idx1-ubyte";
+  EXPECT_THAT(std::string(UnlabelledPictureDataset::Open(path).status().message()),
+              HasSubstr("holds no pictures: its dimensions are [4]"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -5,7 +5,7 @@
 
 namespace tessera {
 absl::string_view RoleName(const StateInfo& state) {
-  if (state.role == Role::kStatistic) return kStatisticRole;
+  if (state.role == Role::kRunningStatistic) return kStatisticRole;
   return state.role == Role::kParameter ? kParameterRole : kOptimizerRole;
 }
 

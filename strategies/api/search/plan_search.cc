@@ -113,7 +113,10 @@ absl::StatusOr<double> PlanSearch::Search(absl::StatusOr<Space> space) {
     if (spaces_[index].sketch != nullptr) break;
     RETURN_IF_ERROR(LowerChoices(index, step.choices).status());
   }
-  RETURN_IF_ERROR(Propose(index));
+  // The Plans of a space may be ones that cannot be run, though its sketches can.
+  const absl::Status proposed = Propose(index);
+  if (absl::IsInvalidArgument(proposed) && size() > 0) return kInfinite;
+  RETURN_IF_ERROR(proposed);
   if (!large && spaces_[index].sketch == nullptr) RETURN_IF_ERROR(LowerKnown(index));
   Report();
   const Candidate* const found = BestOf(index);

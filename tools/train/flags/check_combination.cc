@@ -57,6 +57,30 @@ absl::Status CheckStrategy(const CommandLine& line) {
   return absl::OkStatus();
 }
 
+absl::Status CheckEpochs(const CommandLine& line) {
+  if (line.epochs == 0) return absl::OkStatus();
+  if (SetsField(line, "steps")) {
+    return absl::InvalidArgumentError(
+        "--steps and --epochs exclude each other: both are the length of the run");
+  }
+  if (line.mode == Mode::kTrain) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--epochs is the length of a run that trains, and --mode is ",
+                   ModeName(line.mode), ": leave it out"));
+}
+
+absl::Status CheckPredictions(const CommandLine& line) {
+  const bool predicts = line.mode == Mode::kPredict;
+  if (!line.predictions.empty() && line.mode != Mode::kEvaluate && !predicts) {
+    return absl::InvalidArgumentError(
+        "--predictions=FILE is for --mode=evaluate and --mode=predict, which write what the model "
+        "predicts");
+  }
+  if (!predicts || SetsField(line, "data.file")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--mode=predict needs --data=FILE: the rows of which the model predicts something");
+}
+
 }  // namespace
 
 absl::Status CheckCombination(const CommandLine& line) {
@@ -72,6 +96,8 @@ absl::Status CheckCombination(const CommandLine& line) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--mode=", ModeName(line.mode), " needs --resume=DIR: the run whose model is to be used"));
   }
+  RETURN_IF_ERROR(CheckEpochs(line));
+  RETURN_IF_ERROR(CheckPredictions(line));
   if (line.kernels != "measured" && line.kernels != "default") {
     return absl::InvalidArgumentError(
         absl::StrCat("--kernels is '", line.kernels, "': it must be measured or default"));

@@ -27,33 +27,8 @@ struct BatchValue {
   std::string text;
 };
 
-bool AbslParseFlag(absl::string_view text, Mode* mode, std::string* error);
-std::string AbslUnparseFlag(Mode mode);
 bool AbslParseFlag(absl::string_view text, BatchValue* batch, std::string* error);
 std::string AbslUnparseFlag(const BatchValue& batch);
-
-bool AbslParseFlag(absl::string_view text, Mode* mode, std::string* error) {
-  for (Mode candidate : {Mode::kTrain, Mode::kEvaluate, Mode::kSample}) {
-    if (text == AbslUnparseFlag(candidate)) {
-      *mode = candidate;
-      return true;
-    }
-  }
-  *error = "none of train, evaluate and sample";
-  return false;
-}
-
-std::string AbslUnparseFlag(Mode mode) {
-  switch (mode) {
-    case Mode::kTrain:
-      return "train";
-    case Mode::kEvaluate:
-      return "evaluate";
-    case Mode::kSample:
-      return "sample";
-  }
-  return "";
-}
 
 bool AbslParseFlag(absl::string_view text, BatchValue* batch, std::string* error) {
   int64_t rows = 0;
@@ -80,6 +55,10 @@ ABSL_FLAG(
     "fashion-mnist; or synthetic, for random rows; without it, the King James Bible");
 
 ABSL_FLAG(int64_t, steps, 0, "total number of steps, including those before a resume");
+ABSL_FLAG(int64_t, epochs, 0,
+          "instead of --steps: passes over the training data, including those before a resume; the "
+          "last step may begin another pass: N passes over R rows are N * R / batch steps, rounded "
+          "up");
 ABSL_FLAG(tessera::BatchValue, batch, {},
           "sequences per step; search: as many as the strategy decides");
 ABSL_FLAG(int64_t, sequence, 0, "tokens per sequence");
@@ -135,7 +114,12 @@ ABSL_FLAG(int64_t, eval_every, 0,
           "one at the end");
 ABSL_FLAG(int64_t, log_every, 0, "steps between step lines; 0: a few lines a second");
 ABSL_FLAG(tessera::Mode, mode, tessera::Mode::kTrain,
-          "train; or, with --resume, evaluate or sample, which do not train");
+          "train; or, with --resume, evaluate, predict (what --data=FILE, without labels, shows) or "
+          "sample, which do not train");
+ABSL_FLAG(std::string, predictions, "",
+          "with --mode=evaluate or predict: write what the model predicts of each row to this file, "
+          "as lines of columns between tabs, of which the first names them; evaluate then takes all "
+          "of the held-out data, unless eval_batches is set; predict without it prints them");
 
 ABSL_FLAG(int64_t, sample_tokens, 0, "tokens to generate after training; 0: none");
 ABSL_FLAG(std::string, prompt, "", "the text that a sample continues");
@@ -214,6 +198,15 @@ absl::StatusOr<int> ReadRanks(const std::vector<GivenFlag>& given) {
                    ": a run has one number of ranks; tools/plan plans for several"));
 }
 
+// Returns the value of --epochs; 0 without the flag.
+absl::StatusOr<int64_t> ReadEpochs(const std::vector<GivenFlag>& given) {
+  if (absl::c_none_of(given, [](const GivenFlag& flag) { return flag.name == "epochs"; })) return 0;
+  const int64_t epochs = absl::GetFlag(FLAGS_epochs);
+  if (epochs >= 1) return epochs;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--epochs is ", epochs, ": it must be 1 or more"));
+}
+
 // The flags of a training run that its checkpoints do not hold.
 constexpr absl::string_view kRepeated[] = {"backend", "hosts",     "interface", "integrity",
                                            "timeout", "log_every", "kernels"};
@@ -288,8 +281,6 @@ bool StartsRankProcesses(const CommandLine& line) {
   return trains && line.launch.nproc > 0 && !RanksAreThreads(line);
 }
 
-std::string ModeName(Mode mode) { return AbslUnparseFlag(mode); }
-
 bool SetsField(const CommandLine& line, absl::string_view field) {
   return std::any_of(line.settings.begin(), line.settings.end(),
                      [&](const FieldSetting& setting) { return setting.path == field; });
@@ -301,6 +292,7 @@ const std::vector<FlagGroup>& TrainFlags() {
        {{"preset", "NAME"}, {"config", "FILE"}, {"set", "FIELD=VALUE,..."}, {"data", "FILE"}}},
       {"Optimization",
        {{"steps", "N", {"max_iters", "max_steps"}},
+        {"epochs", "N", {"num_epochs", "num_train_epochs"}},
         {"batch", "N|search", {"batch_size"}},
         {"sequence", "N", {"seq_len", "block_size"}},
         {"optimizer", "NAME"},
@@ -324,7 +316,8 @@ const std::vector<FlagGroup>& TrainFlags() {
         {"save_every", "N", {"save_interval"}},
         {"eval_every", "N", {"eval_interval"}},
         {"log_every", "N", {"log_interval"}},
-        {"mode", "MODE"}}},
+        {"mode", "MODE"},
+        {"predictions", "FILE"}}},
       {"Samples",
        {{"sample_tokens", "N"}, {"prompt", "TEXT"}, {"temperature", "X"}, {"top_k", "N"}}},
       {"Inspection",
@@ -370,6 +363,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   line.requeue = absl::GetFlag(FLAGS_requeue);
   line.allow_changed_data = absl::GetFlag(FLAGS_allow_changed_data);
   line.mode = absl::GetFlag(FLAGS_mode);
+  line.predictions = absl::GetFlag(FLAGS_predictions);
+  ASSIGN_OR_RETURN(line.epochs, ReadEpochs(parsed.given));
   line.log_every = absl::GetFlag(FLAGS_log_every);
   line.kernels = absl::GetFlag(FLAGS_kernels);
   line.trace = absl::GetFlag(FLAGS_trace);

@@ -16,6 +16,7 @@
 #include "tools/command_line/command_line.h"
 #include "tools/launch/flags.h"
 #include "tools/train/flags/config_sources.h"
+#include "tools/train/flags/mode.h"
 
 // Declared for programs in which they have another meaning.
 ABSL_DECLARE_FLAG(int64_t, steps);
@@ -24,8 +25,6 @@ ABSL_DECLARE_FLAG(std::string, trace);
 ABSL_DECLARE_FLAG(std::string, plan);
 
 namespace tessera {
-
-enum class Mode { kTrain, kEvaluate, kSample };
 
 // A parsed command line. Paths are as the user wrote them.
 struct CommandLine {
@@ -39,6 +38,8 @@ struct CommandLine {
   bool requeue = false;
   bool allow_changed_data = false;
   Mode mode = Mode::kTrain;
+  std::string predictions;  // a file, or ""
+  int64_t epochs = 0;       // the length of the run; 0: that of the field "steps"
   int64_t log_every = 0;
   std::string kernels;  // "measured" or "default"
   std::string trace;
@@ -73,9 +74,6 @@ bool StartsRankProcesses(const CommandLine& line);
 
 // Every flag of the tool, in the order of --help.
 const std::vector<FlagGroup>& TrainFlags();
-
-// The name of a mode, as in --mode.
-std::string ModeName(Mode mode);
 
 // Returns whether a flag or --set sets this field of the configuration.
 bool SetsField(const CommandLine& line, absl::string_view field);

@@ -72,6 +72,24 @@ TEST_F(FlagsTest, ModesNeedARun) {
   EXPECT_THAT(Error({"--mode=evaluate", "--resume="}), HasSubstr("--mode=evaluate needs --resume"));
 }
 
+TEST_F(FlagsTest, PredictionsNeedAModeThatMakesThem) {
+  EXPECT_EQ(Parse({"--mode=evaluate", "--resume=x", "--predictions=f"}).predictions, "f");
+  EXPECT_EQ(Parse({"--mode=predict", "--resume=x", "--data=d"}).mode, Mode::kPredict);
+  EXPECT_THAT(Error({"--predictions=f"}), HasSubstr("is for --mode=evaluate and --mode=predict"));
+  EXPECT_THAT(Error({"--mode=sample", "--resume=x", "--predictions=f"}),
+              HasSubstr("is for --mode=evaluate and --mode=predict"));
+  EXPECT_THAT(Error({"--mode=predict", "--resume=x"}), HasSubstr("needs --data=FILE"));
+}
+
+TEST_F(FlagsTest, EpochsAreTheLengthOfARunInsteadOfSteps) {
+  EXPECT_EQ(Parse({}).epochs, 0);
+  EXPECT_EQ(Parse({"--epochs=3"}).epochs, 3);
+  EXPECT_EQ(Error({"--epochs=-1"}), "--epochs is -1: it must be 1 or more");
+  EXPECT_THAT(Error({"--epochs=3", "--steps=4"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(Error({"--epochs=3", "--set=steps=4"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(Error({"--epochs=3", "--mode=evaluate", "--resume=x"}), HasSubstr("leave it out"));
+}
+
 TEST_F(FlagsTest, ErrorsNameTheFlag) {
   EXPECT_EQ(Error({"--stepps=3"}),
             "there is no flag '--stepps'; did you mean 'steps'? (see --help)");
@@ -80,7 +98,7 @@ TEST_F(FlagsTest, ErrorsNameTheFlag) {
   EXPECT_EQ(Error({"--steps=many"}), "--steps: 'many' is not a whole number that fits");
   EXPECT_EQ(Error({"--lr=fast"}), "--lr: 'fast' is not a number");
   EXPECT_EQ(Error({"--plan_only=perhaps"}), "--plan_only: 'perhaps' is not true or false");
-  EXPECT_THAT(Error({"--mode=dream"}), HasSubstr("none of train, evaluate and sample"));
+  EXPECT_THAT(Error({"--mode=dream"}), HasSubstr("none of train, evaluate, predict and sample"));
   EXPECT_THAT(Error({"--dump=grap"}), HasSubstr("did you mean 'graph'?"));
   EXPECT_THAT(Error({"--set=steps"}), HasSubstr("--set: 'steps' is not FIELD=VALUE"));
   EXPECT_THAT(Error({"--dump=plan", "--preset=a", "--resume=b"}), HasSubstr("exclude each other"));

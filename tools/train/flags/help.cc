@@ -29,6 +29,8 @@ constexpr char kExamples[] =
     "  $program --out=my_run --requeue\n"
     "      starts the run, or continues it if the same command has run before\n"
     "  $program --resume=my_run --mode=sample --prompt=\"In the beginning\"\n"
+    "  $program --resume=my_run --mode=evaluate --predictions=rows.tsv\n"
+    "      writes the loss of each held-out row, and what the model predicts of it\n"
     "  $program --batch=64 --recompute=block --plan_only\n"
     "      prints what the run would need: parameters, FLOPs, memory\n"
     "  $program --nproc=2 --strategy=fsdp --strategy_options=prefetch=2\n"

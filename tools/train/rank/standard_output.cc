@@ -14,6 +14,7 @@ namespace tessera {
 namespace {
 
 thread_local std::FILE* output = nullptr;  // null: stdout
+thread_local bool notes_to_standard_error = false;
 
 }  // namespace
 
@@ -30,6 +31,16 @@ void PrintLine(absl::string_view text) {
   PrintText(absl::StrCat(text, "\n"));
   std::fflush(Output());
 }
+
+void PrintNotes(const std::vector<std::string>& notes) {
+  std::FILE* const out = notes_to_standard_error && output == nullptr ? stderr : Output();
+  for (const std::string& note : notes) {
+    absl::FPrintF(out, "%s", Printable(absl::StrCat("note: ", note, "\n")));
+  }
+  std::fflush(out);
+}
+
+void PrintNotesToStandardError() { notes_to_standard_error = true; }
 
 bool IsTerminal() { return output == nullptr && isatty(STDOUT_FILENO) != 0; }
 

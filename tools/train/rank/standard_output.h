@@ -3,6 +3,8 @@
 #define TESSERA_TOOLS_TRAIN_RANK_STANDARD_OUTPUT_H_
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +22,11 @@ std::FILE* Output();
 void PrintText(absl::string_view text);
 // Prints a line in the same way, at once.
 void PrintLine(absl::string_view text);
+
+// Prints notes for the user, a line for each. On standard output, unless this thread has called
+// PrintNotesToStandardError, because another program reads that.
+void PrintNotes(const std::vector<std::string>& notes);
+void PrintNotesToStandardError();
 
 // Returns whether the output goes to a terminal.
 bool IsTerminal();

@@ -12,7 +12,6 @@
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
-#include "core/train/data/data_position.h"
 #include "core/train/data/mapped_file.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/backends/backends.h"
@@ -20,13 +19,11 @@
 #include "tools/train/folder/run_folder.h"
 #include "tools/train/setup/data_source.h"
 #include "tools/train/setup/effective_config.h"
+#include "tools/train/setup/open_data.h"
 #include "tools/train/setup/plan_source.h"
 
 namespace tessera {
 namespace {
-
-// The remedy for ranks that differ.
-constexpr char kSameSetups[] = "all ranks need the same flags, files, processor and threads";
 
 // The length of a sample that neither the run nor the user sets.
 constexpr int64_t kDefaultSampleTokens = 200;
@@ -118,6 +115,16 @@ int ThreadsOf(const RunConfig& config, const RunRanks& ranks) {
   return ranks.cores;
 }
 
+// Returns InvalidArgument if a model predicts nothing of rows without targets.
+absl::Status CheckPredicts(const RunConfig& config, const Model& model) {
+  if (!model.PredictionFields(config.sequence()).empty()) return absl::OkStatus();
+  const bool generates = model.AsLanguageModel() != nullptr;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--mode=predict: this model predicts nothing of a row alone; --mode=",
+      generates ? "sample generates text, and --mode=" : "",
+      "evaluate --predictions=FILE writes the loss of each held-out row"));
+}
+
 // The results that each rank makes of a command line without the others.
 struct LocalSetup {
   EffectiveConfig effective;
@@ -131,14 +138,19 @@ absl::StatusOr<LocalSetup> MakeLocalSetup(const CommandLine& line,
                                           const std::optional<Plan>& plan,
                                           std::vector<std::string>* notes) {
   LocalSetup local;
-  ASSIGN_OR_RETURN(local.effective, MakeEffectiveConfig(line, definition, checkpoint, plan, notes));
+  std::vector<std::string> unused_notes;  // those of SetEpochs are right
+  ASSIGN_OR_RETURN(local.effective, MakeEffectiveConfig(line, definition, checkpoint, plan,
+                                                        line.epochs > 0 ? &unused_notes : notes));
   RunConfig& config = local.effective.config;
   ASSIGN_OR_RETURN(const int64_t tokens, SampleTokens(line, config, *local.effective.model, notes));
   config.mutable_sample()->set_tokens(tokens);
   NoteUnusedSequence(line, config, *local.effective.model, notes);
   ASSIGN_OR_RETURN(local.backend, MakeBackend(config.device(), ThreadsOf(config, ranks)));
-  if (line.mode == Mode::kSample) return local;
-  ASSIGN_OR_RETURN(local.text, MapText(config, *local.effective.model));
+  if (line.mode == Mode::kPredict) {
+    RETURN_IF_ERROR(CheckPredicts(config, *local.effective.model));
+  } else if (line.mode != Mode::kSample) {
+    ASSIGN_OR_RETURN(local.text, MapText(config, *local.effective.model));
+  }
   return local;
 }
 
@@ -151,92 +163,24 @@ absl::Status CompareConfigurations(std::vector<RankFact> facts, const Backend& b
   return CompareRanks(ranks, facts, kSameSetups);
 }
 
-// Returns where the run of the checkpoint stood in its data when it was saved. `saved` is its
-// configuration.
-absl::StatusOr<DataPosition> PositionOf(const Checkpoint& checkpoint, const RunConfig& saved) {
-  if (checkpoint.sequence() > 0) return DataPosition{checkpoint.rows(), checkpoint.sequence()};
-  const int64_t batch = saved.batch();
-  if (batch >= 1 && checkpoint.batches() <= kMaxRows / batch && saved.sequence() >= 1) {
-    return DataPosition{checkpoint.batches() * batch, saved.sequence()};
-  }
-  return absl::DataLossError(absl::StrCat(checkpoint.folder(), ": a position after ",
-                                          checkpoint.batches(), " batches of ", batch, " rows of ",
-                                          saved.sequence(), " tokens is not possible"));
-}
-
-// Compares the data with those of the checkpoint. Changed data are an error for a run that trains
-// on, and a note with --allow_changed_data or for an evaluation.
-absl::Status CheckData(const CommandLine& line, const RunConfig& config,
-                       const Checkpoint& checkpoint, const Dataset& dataset,
+// Makes the effective configuration again, with the number of steps of --epochs, which depends on
+// the data.
+absl::Status SetEpochs(const CommandLine& line, const ModelDefinition& definition,
+                       const Checkpoint* checkpoint, const std::optional<Plan>& plan,
+                       const OpenedData& data, EffectiveConfig* effective,
                        std::vector<std::string>* notes) {
-  const std::string& before = checkpoint.data();
-  const std::string now = dataset.Fingerprint();
-  if (before == now) return absl::OkStatus();
-  if (before.empty()) {
-    const std::string& file = config.data().file();
-    notes->push_back(absl::StrCat(
-        "the checkpoint is of an older version and holds no fingerprint of its data: whether it "
-        "was trained on ",
-        file.empty() ? "the text that comes with the program" : file,
-        ", which is read now, is not known"));
-    return absl::OkStatus();
-  }
-  const std::string message = absl::StrCat(
-      "the data is not what the checkpoint was trained on: that was ", before, ", this is ", now);
-  if (line.mode == Mode::kTrain && !line.plan_only && !line.allow_changed_data) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(message, "; go on with the old data, or with --allow_changed_data"));
-  }
-  notes->push_back(message);
+  const RunConfig before = effective->config;
+  ASSIGN_OR_RETURN(const int64_t steps, StepsOfEpochs(line.epochs, before, data, checkpoint));
+  CommandLine with_steps = line;
+  with_steps.settings.push_back({"--epochs", "steps", absl::StrCat(steps)});
+  ASSIGN_OR_RETURN(*effective,
+                   MakeEffectiveConfig(with_steps, definition, checkpoint, plan, notes));
+  effective->config.mutable_sample()->set_tokens(before.sample().tokens());
+  const SampleUnit unit = effective->model->Unit(before.sequence());
+  notes->push_back(absl::StrCat(
+      "--epochs=", line.epochs, ": the run has ", Counted(steps, "step"), "; an epoch has ",
+      Counted(data.dataset->RowsPerEpoch(before.sequence()), unit.row)));
   return absl::OkStatus();
-}
-
-// Returns the row of the data at which a resumed run goes on. A note says so if that is not where
-// it stopped.
-absl::StatusOr<int64_t> RowToResumeAt(const CommandLine& line, const ModelDefinition& definition,
-                                      const RunConfig& config, const Checkpoint& checkpoint,
-                                      const Dataset& dataset, std::vector<std::string>* notes) {
-  RETURN_IF_ERROR(CheckData(line, config, checkpoint, dataset, notes));
-  if (line.mode != Mode::kTrain) return 0;
-  ASSIGN_OR_RETURN(const ConfigEditor saved, ConfigOf(checkpoint, definition));
-  ASSIGN_OR_RETURN(const DataPosition before, PositionOf(checkpoint, saved.config()));
-  const int64_t sequence = config.sequence();
-  const int64_t row = PositionFor(before, sequence, dataset).rows;
-  const int64_t epoch = dataset.RowsPerEpoch(sequence);
-  if (before.sequence != sequence && epoch > 0 && before.rows > 0) {
-    notes->push_back(absl::StrCat(
-        "rows of the data have ", Counted(sequence, "token"), " now, not ", before.sequence,
-        ", so training goes on at the next epoch: number ", row / epoch + 1));
-  }
-  return row;
-}
-
-// The data of a run.
-struct OpenedData {
-  std::unique_ptr<Dataset> dataset;
-  int64_t first_row = 0;
-};
-
-// Opens the data, if the run reads them, and compares them among ranks and with the checkpoint,
-// which is null for a new run.
-absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefinition& definition,
-                                    const Checkpoint* checkpoint, LocalSetup& local, Ranks& ranks,
-                                    std::vector<std::string>* notes) {
-  OpenedData data;
-  if (line.mode == Mode::kSample || (line.plan_only && checkpoint == nullptr)) return data;
-  const RunConfig& config = local.effective.config;
-  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
-      OpenDataset(config, *local.effective.model, std::move(local.text), ranks);
-  RETURN_IF_ERROR(ranks.Agree(dataset.status()));
-  data.dataset = *std::move(dataset);
-  if (checkpoint != nullptr) {
-    const absl::StatusOr<int64_t> row =
-        RowToResumeAt(line, definition, config, *checkpoint, *data.dataset, notes);
-    RETURN_IF_ERROR(ranks.Agree(row.status()));
-    data.first_row = *row;
-  }
-  RETURN_IF_ERROR(CompareRanks(ranks, {{"the data", data.dataset->Fingerprint()}}, kSameSetups));
-  return data;
 }
 
 // Returns the cluster of the run and the site of its ranks, if anything is priced.
@@ -275,8 +219,19 @@ absl::StatusOr<EffectiveConfig> EffectiveConfigAlone(const CommandLine& line,
   Ranks alone;
   std::vector<std::string> unused_notes;
   ASSIGN_OR_RETURN(const OpenedCheckpoint resumed, ChooseCheckpoint(line, alone, &unused_notes));
+  const Checkpoint* const checkpoint = resumed.checkpoint.get();
   ASSIGN_OR_RETURN(const std::optional<Plan> plan, ReadPlanFlag(line, alone));
-  return MakeEffectiveConfig(line, definition, resumed.checkpoint.get(), plan, &unused_notes);
+  LocalSetup local;
+  ASSIGN_OR_RETURN(local.effective,
+                   MakeEffectiveConfig(line, definition, checkpoint, plan, &unused_notes));
+  if (line.epochs == 0) return std::move(local.effective);
+  ASSIGN_OR_RETURN(local.text, MapText(local.effective.config, *local.effective.model));
+  ASSIGN_OR_RETURN(const OpenedData data,
+                   OpenData(line, definition, checkpoint, local.effective, std::move(local.text), alone,
+                            &unused_notes));
+  RETURN_IF_ERROR(SetEpochs(line, definition, checkpoint, plan, data, &local.effective,
+                            &unused_notes));
+  return std::move(local.effective);
 }
 
 }  // namespace
@@ -314,7 +269,12 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
   RETURN_IF_ERROR(ranks.Agree(local.status()));
   EffectiveConfig& effective = local->effective;
   RETURN_IF_ERROR(CompareConfigurations(effective.facts, *local->backend, ranks));
-  ASSIGN_OR_RETURN(OpenedData data, OpenData(line, definition, checkpoint, *local, ranks, notes));
+  ASSIGN_OR_RETURN(OpenedData data, OpenData(line, definition, checkpoint, effective,
+                                             std::move(local->text), ranks, notes));
+  if (line.epochs > 0) {
+    RETURN_IF_ERROR(ranks.Agree(
+        SetEpochs(line, definition, checkpoint, plan, data, &effective, notes)));
+  }
   ASSIGN_OR_RETURN(PricedCluster priced,
                    PricedClusterOf(line, run_ranks, effective.config, *local->backend));
   MemoryBound memory_bound = BoundOf(line, effective.config, priced.cluster);

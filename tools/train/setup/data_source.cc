@@ -47,16 +47,17 @@ absl::StatusOr<std::string> FolderOfPictures(const std::string& file) {
       "files of such a data set: --data=FOLDER"));
 }
 
+constexpr int64_t kSyntheticEvaluationBatches = 8;
+
 // Returns the dataset of data that are no text.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRows(const RunConfig& config, const Model& model) {
-  constexpr int64_t kEvaluationBatches = 8;
   std::vector<BatchField> read = model.BatchFields(config.sequence());
   if (config.data().file() == kSyntheticData) {
     if (const LanguageModel* const language = model.AsLanguageModel(); language != nullptr) {
       return SyntheticTokens::Create(language->vocabulary(), config.sequence(), config.batch(),
                                      config.seed());
     }
-    return SyntheticDataset::Create(std::move(read), kEvaluationBatches * config.batch(),
+    return SyntheticDataset::Create(std::move(read), kSyntheticEvaluationBatches * config.batch(),
                                     config.seed());
   }
   constexpr int kMostClasses = 256;
@@ -104,6 +105,29 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, co
   if (text == nullptr) return OpenRows(config, model);
   return TextDataset::Create(std::move(text), std::move(checksum), config.sequence(),
                              config.seed());
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRowsToPredict(const RunConfig& config,
+                                                           const Model& model) {
+  std::vector<BatchField> read = model.PredictionFields(config.sequence());
+  const std::string& file = config.data().file();
+  if (file == kSyntheticData) {
+    return SyntheticDataset::Create(std::move(read), kSyntheticEvaluationBatches * config.batch(),
+                                    config.seed());
+  }
+  if (FindField(read, kPictures) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": the model reads ", FieldsText(read), ", and no pictures"));
+  }
+  if (IsNameOfData(file) || IsFolder(file)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ": is a folder: --mode=predict takes a file of pictures without labels, such as the ",
+        "folder's t10k-images-idx3-ubyte"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<UnlabelledPictureDataset> pictures,
+                   UnlabelledPictureDataset::Open(file));
+  RETURN_IF_ERROR(CheckFields(read, pictures->fields()));
+  return pictures;
 }
 
 }  // namespace tessera

@@ -35,6 +35,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, co
                                                      std::unique_ptr<MappedFile> text,
                                                      Ranks& ranks);
 
+// Returns the rows of config.data.file, of which a model predicts something: a file of pictures
+// without labels, or synthetic. InvalidArgument if they are not what the model reads.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRowsToPredict(const RunConfig& config,
+                                                           const Model& model);
+
 }  // namespace tessera
 
 #endif  // TESSERA_TOOLS_TRAIN_SETUP_DATA_SOURCE_H_

@@ -31,11 +31,12 @@ std::string TextOf(const ConfigChange& change) {
 }
 
 // Returns the changes that a resumed run makes to its configuration, as one note; "" if there are
-// none. With --mode=sample, the settings of the sample are no changes.
+// none. The settings of a sample and the data to predict are no changes.
 std::string ChangesNote(const std::vector<ConfigChange>& changes, Mode mode) {
   std::vector<std::string> texts;
   for (const ConfigChange& change : changes) {
     if (mode == Mode::kSample && absl::StartsWith(change.path, "sample.")) continue;
+    if (mode == Mode::kPredict && change.path == "data.file") continue;
     texts.push_back(TextOf(change));
   }
   return texts.empty() ? "" : absl::StrCat("overridden: ", absl::StrJoin(texts, ", "));
@@ -89,6 +90,8 @@ std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& lin
   std::vector<RankFact> facts = {{"the model", definition.name},
                                  {"--mode", ModeName(line.mode)},
                                  {"--resume", line.resume.empty() ? "" : "set"},
+                                 {"--predictions", line.predictions.empty() ? "" : "set"},
+                                 {"--epochs", absl::StrCat(line.epochs)},
                                  {"--plan", line.plan.empty() ? "" : "set"},
                                  {"--cluster", line.cluster.empty() ? "" : "set"},
                                  {"--strategy", line.strategy},
@@ -135,6 +138,10 @@ absl::StatusOr<EffectiveConfig> MakeEffectiveConfig(const CommandLine& line,
     }
     std::string note = ChangesNote(changes, line.mode);
     if (!note.empty()) notes->push_back(std::move(note));
+  }
+  if (line.mode == Mode::kEvaluate && !line.predictions.empty() &&
+      !SetsField(line, "eval_batches")) {
+    RETURN_IF_ERROR(config.Set("eval_batches", "0"));  // all rows
   }
   RETURN_IF_ERROR(SetSchedule(before, line.mode, checkpoint, &config, notes));
   EffectiveConfig effective;

@@ -26,11 +26,13 @@ using SharedGraphs = std::shared_ptr<const Graphs>;
 // met.
 constexpr int kSoonPlanned = 20000;
 
-// Returns which Graphs a mode needs.
-RunGraphs GraphsOf(Mode mode) {
-  switch (mode) {
+// Returns which Graphs a command line needs.
+RunGraphs GraphsOf(const CommandLine& line) {
+  switch (line.mode) {
     case Mode::kEvaluate:
-      return RunGraphs::kEvaluate;
+      return line.predictions.empty() ? RunGraphs::kEvaluate : RunGraphs::kEvaluateRows;
+    case Mode::kPredict:
+      return RunGraphs::kPredict;
     case Mode::kSample:
       return RunGraphs::kGenerate;
     case Mode::kTrain:
@@ -50,7 +52,7 @@ absl::StatusOr<Graphs> Record(const CommandLine& line, const ConfiguredRun& conf
   const int64_t bound = configured.memory_bound.bytes;
   if (bound > 0) limit.bytes = std::min(bound, most) * ranks;
   absl::StatusOr<Graphs> recorded =
-      RecordRun(*configured.model, config, GraphsOf(line.mode), limit);
+      RecordRun(*configured.model, config, GraphsOf(line), limit);
   if (absl::IsResourceExhausted(recorded.status())) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",
