@@ -101,8 +101,8 @@ Tensor MaxPool(Tensor x, const PoolingOptions& options);
 Tensor AveragePool(Tensor x, const PoolingOptions& options);
 // Pads u8 pictures with zeros on each side, cuts a window of the original size from each at a
 // random place and, if `flip`, exchanges left and right with probability 1/2. The draw is keyed
-// like that of Dropout, and by the picture's index in the global batch. The padding is less than a
-// picture.
+// like that of Dropout, and by the picture's index in the global batch. The padding is less than
+// the height and the width.
 Tensor RandomCropFlip(Tensor pictures, int64_t padding, bool flip);
 
 // --- Rows ----------------------------------------------------------------------------------------
@@ -199,8 +199,8 @@ MeanLoss CrossEntropy(Tensor logits, Tensor targets, const CrossEntropyOptions& 
 // logits [..., V], targets i32 [...] -> for each row, 1 if the target is among the k largest
 // logits, else 0. Of equal logits, the first ones count as larger.
 Tensor TopKCorrect(Tensor logits, Tensor targets, int64_t k);
-// x [..., V] -> the positions of the k largest elements of each row, the largest first, i32 [...,
-// k]. Of equal elements, the first ones count as larger. So a row is correct by TopKCorrect, with k
+// x [..., V] -> the positions of the k largest elements of each row, the largest first, i32 [..., k].
+// Of equal elements, the first ones count as larger. So a row is correct by TopKCorrect, with k
 // below V, if and only if its target is among its positions. The position of a NaN is -1.
 Tensor TopK(Tensor x, int64_t k);
 

@@ -25,7 +25,7 @@ def prepare_gpt(args):
 
 
 def prepare_vgg(args):
-    model = torch_vgg.Vgg(args.height, args.width, [int(n) for n in args.hidden.split(",")])
+    model = torch_vgg.Vgg(args.height, args.width, [int(n) for n in args.hidden.strip("[]").split(",")])
     size = (args.rows, args.height, args.width, 3)
 
     def draw():
@@ -45,7 +45,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=size, help="of GPT-2")
     parser.add_argument("--height", type=int, default=224, help="of a picture")
     parser.add_argument("--width", type=int, default=224, help="of a picture")
-    parser.add_argument("--hidden", default="4096,4096", help="units of VGG's flat layers")
+    parser.add_argument("--hidden", default="[4096,4096]", help="units of VGG's flat layers")
     parser.add_argument("--rows", type=int, default=4, help="sequences or pictures of a step")
     parser.add_argument("--tokens", type=int, default=256, help="tokens of a sequence")
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")

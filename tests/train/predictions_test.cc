@@ -2,6 +2,7 @@
 // accuracy that a plain program counts in it is that of the evaluation.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -116,9 +117,9 @@ class PredictionsTest : public ::testing::Test {
   static void SetUpTestSuite() {
     data_ = new std::string(PictureFolder());
     run_ = new std::string(NewFolder());
-    const Result result =
-        RunProgram(VggProgram(),
-                   TinyPictures(*data_, {"--out=" + *run_, "--steps=4", "--set=eval_batches=0"}));
+    const Result result = RunProgram(
+        VggProgram(),
+        TinyPictures(*data_, {"--out=" + *run_, "--steps=4", "--set=eval_batches=0"}));
     ASSERT_EQ(result.code, 0) << result.err;
   }
 
@@ -164,8 +165,9 @@ std::string* PredictionsTest::run_ = nullptr;
 
 TEST_F(PredictionsTest, EachRowOfTheHeldOutDataIsWrittenOnce) {
   const Table table = Evaluated({});
-  EXPECT_THAT(table.names, ElementsAre("row", "labels", "class", "probability", "top5_1", "top5_2",
-                                       "top5_3", "top5_4", "top5_5", "loss"));
+  EXPECT_THAT(table.names,
+              ElementsAre("row", "labels", "class", "probability", "top5_1", "top5_2", "top5_3",
+                          "top5_4", "top5_5", "loss"));
   ASSERT_EQ(table.rows.size(), kRows);
   for (int i = 0; i < kRows; ++i) {
     const auto& row = table.rows[i];
@@ -218,7 +220,8 @@ TEST_F(PredictionsTest, SixteenBitsCountAsTheyEvaluate) { Evaluated({"--dtype=bf
 
 TEST_F(PredictionsTest, AnEvaluationOfSomeBatchesWritesTheirRows) {
   const std::string file = NewFolder() + "/rows.tsv";
-  const Result result = Use("evaluate", {"--predictions=" + file, "--set=eval_batches=1"});
+  const Result result =
+      Use("evaluate", {"--predictions=" + file, "--set=eval_batches=1"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(ParseTable(ReadFile(file)).rows.size(), 12);
 }
@@ -289,8 +292,8 @@ TEST_F(PredictionsTest, ErrorsAreOneLine) {
 TEST(PredictionsOfTextTest, AreTheLossOfEachRow) {
   const std::string run = NewFolder(), file = NewFolder() + "/rows.tsv";
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + run, "--steps=4"})).code, 0);
-  for (const std::vector<std::string>& more :
-       {std::vector<std::string>{}, {"--nproc=3", "--strategy=fsdp"}}) {
+  const std::vector<std::vector<std::string>> jobs = {{}, {"--nproc=3", "--strategy=fsdp"}};
+  for (const std::vector<std::string>& more : jobs) {
     std::vector<std::string> flags = {"--resume=" + run, "--mode=evaluate",
                                       "--predictions=" + file};
     flags.insert(flags.end(), more.begin(), more.end());
