@@ -84,6 +84,13 @@ class Recomputer {
       if (op.phase != Phase::kUpdate) continue;
       for (const ValueId input : op.inputs) kept_[input] = true;
     }
+    // A number takes no memory to speak of, and micro-batches can share it.
+    for (const Op& op : graph_.ops()) {
+      if (!op.inputs.empty()) continue;
+      for (const ValueId output : op.outputs) {
+        if (NumElements(graph_.value(output).type.shape) == 1) kept_[output] = true;
+      }
+    }
     for (const OpId op : graph_.ops().ids()) {
       if (!Forward(op)) continue;
       for (const ValueId input : graph_.op(op).inputs) {

@@ -20,7 +20,8 @@ namespace tessera {
 // If a block is recomputed as a whole, its copies stand just before the first backward op that
 // reads an activation of the block. Values that are kept anyway are not recomputed: the block's
 // inputs; its values that another forward op, an op of the update, an output or a state reads (so
-// its output is one of them); and views of these values and of parameters.
+// its output is one of them); constants of one element; and views of these values and of
+// parameters.
 //
 // If other scopes and operators are recomputed, each copy stands just before the first backward op
 // that needs it. Their outputs are not kept, whichever forward ops of the same block read them;

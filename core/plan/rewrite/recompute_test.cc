@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "core/ids/table.h"
 #include "core/ops/ops.h"
+#include "core/plan/rewrite/micro_batches.h"
 #include "core/plan/testing/transformer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -158,6 +159,38 @@ TEST(RecomputeTest, KeepsWhatLeavesABlock) {
   const Tensor loss = ReduceSum(x, {0, 1});
   ASSERT_TRUE(RecordGradients(graph, loss, parameters).ok());
   EXPECT_EQ(Recomputed(graph, {"layers.0", "layers.1"}), graph.ToString());
+}
+
+// A running statistic is computed once, however the block that makes it is recomputed. Regression:
+// micro-batches could not share the copy of a constant.
+TEST(RecomputeTest, KeepsNumbersAndWhatTheUpdateReads) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
+  Tensor w, y;
+  {
+    Scope block(&graph, "block", Scope::kBlock);
+    w = graph.Parameter("w", {3, 3}, Initializer::Constant(1));
+    graph.RunningStatistic("average", {3}, Initializer::Constant(0));
+    const Tensor product = Gelu(AddConstant(MatMul(x, w), 0.5), GeluKind::kTanh);
+    graph.SetState("block.average", ReduceSum(product, {0}));
+    y = Tanh(product);
+  }
+  const Tensor loss = ReduceSum(Square(y), {0, 1});
+  ASSERT_TRUE(RecordGradients(graph, loss, {w}).ok());
+  graph.set_phase(Phase::kUpdate);
+  const State* const state = graph.FindState("block.average");
+  const Tensor before = graph.tensor(state->input), after = graph.tensor(state->updated);
+  const Tensor finite = AllFinite({loss});
+  graph.SetState("block.average", Select(finite, after, before));
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  const auto recomputed = Recompute(graph, {"block"});
+  ASSERT_TRUE(recomputed.ok()) << recomputed.status();
+  const std::string text = recomputed->ToString();
+  EXPECT_THAT(text, HasSubstr("%block.gelu.recomputed: "));
+  EXPECT_THAT(text, HasSubstr("%block.add.recomputed: f32[4, 3] = add(%block.matmul.recomputed, "
+                              "%block.fill)"));
+  EXPECT_THAT(text, Not(HasSubstr("reduce_sum.recomputed")));
+  EXPECT_TRUE(SplitIntoMicroBatches(*recomputed, 2).ok());
 }
 
 TEST(RecomputeTest, LeavesAGraphWithoutABackwardPassAlone) {
