@@ -22,7 +22,7 @@ constexpr char kNormalized[] = "--set=model.batch_norm=true";
 // Returns flags of a small network on random pictures, and more flags.
 std::vector<std::string> Small(const std::vector<std::string>& more) {
   std::vector<std::string> flags = {
-      "--set=model.height=8,model.width=6,model.channels=3,model.layers=[5,0,6,0]",
+      "--set=model.height=8,model.width=6,model.channels=3,model.layers=[5;0;6;0]",
       "--set=model.hidden=7,model.classes=4,model.dropout=0",
       "--set=optimizer.schedule=constant,optimizer.warmup_steps=0,eval_batches=2",
       "--data=synthetic",

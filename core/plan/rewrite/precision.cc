@@ -54,6 +54,9 @@ class PrecisionWriter {
     kFull,    // in the recorded dtype
     kLow,     // in precision_.parameters, as are results of ops that read it
     kSource,  // in either dtype: a parameter, an input, a constant
+    // In the recorded dtype, as it is computed from integers, such as the bytes of pictures, and
+    // constants alone. An op that reads it with a parameter computes in fewer bits.
+    kData,
   };
   // The new values ("forms") of an old one, each in another dtype. The first is the one that the op
   // computes; the others are casts.
@@ -189,18 +192,24 @@ class PrecisionWriter {
   // Returns the kind of the values that an op computes, unless the Plan says that it computes in
   // f32.
   Kind KindOf(const Op& op) const {
-    bool reads_source = false, reads_full = false;
+    if (op.kind == FindOperator("cast") && !IsFloating(graph_.value(op.inputs[0]).type.dtype)) {
+      return Kind::kData;
+    }
+    bool reads_source = false, reads_full = false, reads_data = false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (graph_.value(op.inputs[i]).role == Role::kOptimizerState) return Kind::kFull;
       if (!IsF32(op.inputs[i]) || op.kind->IsStatistic(static_cast<int>(i))) continue;
       const Kind kind = forms_[op.inputs[i]].kind;
       if (kind == Kind::kLow) return Kind::kLow;
       reads_full = reads_full || kind == Kind::kFull;
+      reads_data = reads_data || kind == Kind::kData;
       const OpId producer = graph_.value(op.inputs[i]).producer;
       const bool constant = producer != kNone && IsConstant(graph_.op(producer));
       reads_source = reads_source || (kind == Kind::kSource && !constant);
     }
-    return reads_source && !reads_full ? Kind::kLow : Kind::kFull;
+    if (reads_full) return Kind::kFull;
+    if (reads_source) return Kind::kLow;
+    return reads_data ? Kind::kData : Kind::kFull;
   }
 
   // Writes an op in the dtype that follows from what it reads. Constants are written where they are

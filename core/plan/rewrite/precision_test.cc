@@ -193,6 +193,40 @@ TEST(PrecisionTest, KeepsCachesInFewerBits) {
 
 // A gradient is linked to the parameter, not to the cast that the operator read. So layouts and
 // buckets find it.
+// Regression: pictures kept the whole network in f32, because their cast from bytes gives f32.
+TEST(PrecisionTest, PicturesAreNormalizedInF32AndReadInFewerBits) {
+  Graph graph("evaluate");
+  const Tensor bytes = graph.Input("bytes", {DType::kU8, {4, 3}}, 0);
+  const Tensor w = graph.Parameter("w", {2, 3}, Initializer::Constant(1));
+  const Tensor pixels = AddConstant(Cast(bytes, DType::kF32), -1);
+  graph.SetOutput("y", Relu(Linear(pixels, w)));
+  const std::string text = Rewritten(graph, "parameters: BF16");
+  EXPECT_THAT(text, HasSubstr("%add: f32[4, 3] = add(%cast, %fill)\n"));
+  EXPECT_THAT(text, HasSubstr("%add.bf16: bf16[4, 3] = cast(%add) {dtype=bf16}\n"));
+  EXPECT_THAT(text, HasSubstr("%matmul: bf16[4, 2] = matmul(%add.bf16, %w.bf16)"));
+  EXPECT_THAT(text, HasSubstr("%relu: bf16[4, 2] = relu(%matmul)\n"));
+}
+
+TEST(PrecisionTest, RunningStatisticsAreReadInF32) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
+  const Tensor w = graph.Parameter("w", {2, 3}, Initializer::Constant(1));
+  const Tensor weight = graph.Parameter("weight", {2}, Initializer::Constant(1));
+  const Tensor bias = graph.Bias("bias", {2});
+  const RunningMoments running = DeclareRunningMoments(graph, 2);
+  const Tensor product = Linear(x, w);
+  graph.SetOutput("y", BatchNormUpdating(product, weight, bias, running));
+  graph.SetOutput("z", BatchNormWith(product, weight, bias, running.mean, running.variance));
+  const std::string text = Rewritten(graph, "parameters: BF16");
+  EXPECT_THAT(text, HasSubstr("%batch_norm_sum: f32[1, 2], %batch_norm_sum.count: f32[1, 1] = "
+                              "batch_norm_sum(%matmul) "));
+  EXPECT_THAT(text, HasSubstr("statistic %running_mean: f32[2] "));
+  EXPECT_THAT(text, HasSubstr(": bf16[4, 2] = batch_norm(%matmul, "));
+  EXPECT_THAT(text, Not(HasSubstr("%running_mean.bf16")));
+  EXPECT_THAT(text, Not(HasSubstr("bf16[2] = add(")));
+  EXPECT_THAT(text, Not(HasSubstr("bf16[2] = rsqrt(")));
+}
+
 TEST(PrecisionTest, LinksGradientsToMasters) {
   Precision precision;
   precision.parameters = DType::kBF16;
