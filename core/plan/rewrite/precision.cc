@@ -15,10 +15,7 @@
 namespace tessera {
 namespace {
 
-std::string Name(DType dtype) {
-  const absl::string_view name = DTypeName(dtype);
-  return {name.data(), name.size()};
-}
+std::string Name(DType dtype) { return absl::StrCat(DTypeName(dtype)); }
 
 // Writes the Graph in lower precision. Ids of the source Graph are called `old`.
 class PrecisionWriter {
@@ -54,9 +51,7 @@ class PrecisionWriter {
     kFull,    // in the recorded dtype
     kLow,     // in precision_.parameters, as are results of ops that read it
     kSource,  // in either dtype: a parameter, an input, a constant
-    // In the recorded dtype, as it is computed from integers, such as the bytes of pictures, and
-    // constants alone. An op that reads it with a parameter computes in fewer bits.
-    kData,
+    kData,    // in the recorded dtype: a cast of integers, and what is computed from it alone
   };
   // The new values ("forms") of an old one, each in another dtype. The first is the one that the op
   // computes; the others are casts.
@@ -66,6 +61,10 @@ class PrecisionWriter {
   };
 
   bool IsF32(ValueId old) const { return graph_.value(old).type.dtype == DType::kF32; }
+  // Returns whether the value is a parameter's gradient.
+  bool IsReduced(ValueId old) const {
+    return IsF32(old) && graph_.value(old).complete_gradient_of != kNone;
+  }
 
   void AddForm(ValueId old, DType dtype, ValueId id) { forms_[old].ids.emplace_back(dtype, id); }
   // Returns the form in `dtype`; kNone if it is not written yet.
@@ -83,17 +82,16 @@ class PrecisionWriter {
       forms_[state.input].kind = is_f32_cache                            ? Kind::kLow
                                  : state.role == Role::kRunningStatistic ? Kind::kFull
                                                                          : Kind::kSource;
-      const DType dtype = DTypeOfState(state);
       State copy = state;
-      copy.type.dtype = dtype;
-      AddForm(state.input, dtype, out_.AppendState(std::move(copy)));
+      copy.type.dtype = DTypeOfState(state);
+      AddForm(state.input, copy.type.dtype, out_.AppendState(copy));
     }
   }
 
   // --- Values ----------------------------------------------------------------------------------
 
-  // Returns the value in the given dtype, for an op of this phase. The first call for a dtype
-  // appends a cast to it, or, for a constant, an op that computes the constant in it.
+  // Returns the value in this dtype, for an op of this phase. The first call for a dtype appends a
+  // cast to it, or, for a constant, an op that computes the constant in it.
   ValueId FindOrAppendForm(ValueId old, DType dtype, Phase phase) {
     if (const ValueId known = FindForm(old, dtype); known != kNone) return known;
     const Value& value = graph_.value(old);
@@ -181,16 +179,14 @@ class PrecisionWriter {
 
   // --- Ops -------------------------------------------------------------------------------------
 
-  // Returns whether the Plan says that an op, or the op of which it is the gradient, computes in
-  // f32.
+  // Returns whether the Plan says that an op, or that of which it is the gradient, computes in f32.
   bool ComputesInF32(const Op& op) const {
     if (!precision_.in_f32.has_value()) return false;
     if (precision_.in_f32->Matches(op.path)) return true;
     return op.gradient_of != kNone && ComputesInF32(graph_.op(op.gradient_of));
   }
 
-  // Returns the kind of the values that an op computes, unless the Plan says that it computes in
-  // f32.
+  // Returns the kind of the values that an op computes, unless the Plan says that they are f32.
   Kind KindOf(const Op& op) const {
     if (op.kind == FindOperator("cast") && !IsFloating(graph_.value(op.inputs[0]).type.dtype)) {
       return Kind::kData;
@@ -207,13 +203,11 @@ class PrecisionWriter {
       const bool constant = producer != kNone && IsConstant(graph_.op(producer));
       reads_source = reads_source || (kind == Kind::kSource && !constant);
     }
-    if (reads_full) return Kind::kFull;
-    if (reads_source) return Kind::kLow;
-    return reads_data ? Kind::kData : Kind::kFull;
+    if (reads_full || !(reads_source || reads_data)) return Kind::kFull;
+    return reads_source ? Kind::kLow : Kind::kData;
   }
 
-  // Writes an op in the dtype that follows from what it reads. Constants are written where they are
-  // read.
+  // Writes an op in the dtype that follows from what it reads; constants are written there.
   absl::Status WriteOp(OpId old) {
     const Op& op = graph_.op(old);
     if (op.phase == Phase::kUpdate) return WriteUpdate(old);
@@ -286,11 +280,6 @@ class PrecisionWriter {
     return absl::OkStatus();
   }
 
-  // Returns whether the value is a parameter's gradient.
-  bool IsReduced(ValueId old) const {
-    return IsF32(old) && graph_.value(old).complete_gradient_of != kNone;
-  }
-
   // Writes an op of the update, which reads its recorded operands. It reads a gradient in the dtype
   // of the reduction if it accepts that.
   absl::Status WriteUpdate(OpId old) {
@@ -331,8 +320,8 @@ class PrecisionWriter {
     return is_f32_cache ? precision_.parameters : state.type.dtype;
   }
 
-  // Sets the updated values of the states, after all ops have been written. A state that the Graph
-  // does not read, such as one that it initialises, is declared here.
+  // Sets the updated values of the states, after all ops have been written, and declares states
+  // that the Graph does not read.
   void WriteStates() {
     for (const State& state : graph_.states()) {
       if (state.input != kNone && state.updated == state.input) continue;  // it is unchanged
