@@ -75,9 +75,13 @@ TEST_F(FlagsTest, ModesNeedARun) {
 TEST_F(FlagsTest, PredictionsNeedAModeThatMakesThem) {
   EXPECT_EQ(Parse({"--mode=evaluate", "--resume=x", "--predictions=f"}).predictions, "f");
   EXPECT_EQ(Parse({"--mode=predict", "--resume=x", "--data=d"}).mode, Mode::kPredict);
-  EXPECT_THAT(Error({"--predictions=f"}), HasSubstr("is for --mode=evaluate and --mode=predict"));
+  EXPECT_THAT(Error({"--mode=train", "--predictions=f"}),
+              HasSubstr("is for --mode=evaluate and --mode=predict"));
   EXPECT_THAT(Error({"--mode=sample", "--resume=x", "--predictions=f"}),
               HasSubstr("is for --mode=evaluate and --mode=predict"));
+}
+
+TEST_F(FlagsTest, PredictionsAreOfData) {
   EXPECT_THAT(Error({"--mode=predict", "--resume=x"}), HasSubstr("needs --data=FILE"));
 }
 
