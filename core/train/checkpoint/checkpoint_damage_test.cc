@@ -245,13 +245,13 @@ TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
   const std::string path = run + "/checkpoints/step_00000020/manifest.json";
   std::string text = ReadFile(path);
   const std::string version = "\"format_version\": ";
-  text[text.find(version) + version.size()] = '4';
+  text[text.find(version) + version.size()] = '5';
   const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
   text.replace(at, 32, std::string(32, '0'));
   text.replace(at, 32, ChecksumOf(text));
   WriteFile(path, text);
   EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
-              HasSubstr("step_00000020: the checkpoint has version 4, and this Tessera reads "
+              HasSubstr("step_00000020: the checkpoint has version 5, and this Tessera reads "
                         "versions 2 to 4"));
   // A save does not consider it incomplete either.
   ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
