@@ -52,8 +52,7 @@ class Ratings final : public Model {
   // x [batch, inputs] -> [batch, units]
   static Tensor Layer(Graph& graph, const std::string& name, int64_t units, Tensor x) {
     Scope block(&graph, name, Scope::kBlock);
-    const Tensor weight =
-        graph.Parameter("weight", {units, x.dim(1)}, Initializer::Normal(0, 0.1));
+    const Tensor weight = graph.Parameter("weight", {units, x.dim(1)}, Initializer::Normal(0, 0.1));
     return Linear(x, weight, graph.Bias("bias", {units}));
   }
 
