@@ -66,12 +66,11 @@ class LogSumExpOp : public Operator {
     }
     builder.SetInputGradient(
         Input::kLogits,
-        RecordSingleOutput(
-            LogSumExpGradOperator(),
-            {row_gradients[Output::kLse], row_gradients[Output::kTargetLogit],
-             builder.input(Input::kLogits), builder.input(Input::kTargets),
-             builder.output(Output::kLse)},
-            builder.attributes()));
+        RecordSingleOutput(LogSumExpGradOperator(),
+                           {row_gradients[Output::kLse], row_gradients[Output::kTargetLogit],
+                            builder.input(Input::kLogits), builder.input(Input::kTargets),
+                            builder.output(Output::kLse)},
+                           builder.attributes()));
     return absl::OkStatus();
   }
 
@@ -145,8 +144,8 @@ const Operator& LogSumExpGradOperator() {
 }
 
 RowLogits LogSumExp(Tensor logits, Tensor targets, double label_smoothing) {
-  const std::vector<Tensor> outputs = RecordOperator(
-      LogSumExpOperator(), {logits, targets}, {{"label_smoothing", label_smoothing}}, 2);
+  const std::vector<Tensor> outputs = RecordOperator(LogSumExpOperator(), {logits, targets},
+                                                     {{"label_smoothing", label_smoothing}}, 2);
   return {outputs[LogSumExpOutput::kLse], outputs[LogSumExpOutput::kTargetLogit]};
 }
 

@@ -317,9 +317,9 @@ TEST(LogSumExp, RowsAreStatistics) {
   const Attributes smoothing = {{"label_smoothing", 0.0}};
   const TensorType half = {DType::kBF16, {4, 50}};
   EXPECT_EQ(Inferred(Use("log_sum_exp", {half, I32({4})}, smoothing)), "f32[4], f32[4]");
-  EXPECT_EQ(Inferred(Use("log_sum_exp_grad", {F32({4}), F32({4}), half, I32({4}), F32({4})},
-                         smoothing)),
-            "bf16[4, 50]");
+  EXPECT_EQ(
+      Inferred(Use("log_sum_exp_grad", {F32({4}), F32({4}), half, I32({4}), F32({4})}, smoothing)),
+      "bf16[4, 50]");
 }
 
 TEST(LogSumExp, Errors) {

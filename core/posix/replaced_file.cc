@@ -19,8 +19,7 @@ namespace tessera {
 namespace {
 
 absl::Status CannotWrite(const std::string& path, const absl::Status& cause) {
-  return absl::Status(cause.code(),
-                      absl::StrCat("cannot write ", path, ": ", cause.message()));
+  return absl::Status(cause.code(), absl::StrCat("cannot write ", path, ": ", cause.message()));
 }
 
 }  // namespace
@@ -63,8 +62,7 @@ ReplacedFile::~ReplacedFile() {
 absl::Status ReplacedFile::Finish(absl::string_view contents) {
   if (temporary_ == nullptr) return WriteOutputFile(path_, contents);
   FileDescriptor& file = temporary_->file;
-  const bool written =
-      WriteAll(file.get(), contents) == contents.size() && fsync(file.get()) == 0;
+  const bool written = WriteAll(file.get(), contents) == contents.size() && fsync(file.get()) == 0;
   if (!written || close(file.Release()) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_));
   }

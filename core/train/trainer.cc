@@ -162,8 +162,7 @@ absl::Status Trainer::PassRows(const std::string& program, int64_t batch,
     PredictedRows::Column column = {std::string(name), !IsFloating(type.dtype)};
     column.width = NumElements(type.shape) / config_.batch();
     column.values.resize(NumElements(type.shape));
-    RETURN_IF_ERROR(
-        engine_->ReadOutput(program, output.name, absl::MakeSpan(column.values)));
+    RETURN_IF_ERROR(engine_->ReadOutput(program, output.name, absl::MakeSpan(column.values)));
     column.values.resize(rows.count * column.width);
     rows.columns.push_back(std::move(column));
   }

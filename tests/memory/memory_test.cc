@@ -182,7 +182,8 @@ TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfTheLiveBytes) {
 
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
+  for (const char* model :
+       {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (bool recompute : {false, true}) {
         for (int64_t micro_batches : {1, 2}) {
@@ -216,7 +217,8 @@ std::vector<char> StatesAfterTwoSteps(const Case& c) {
 }
 
 TEST(Recomputation, GivesTheSameBits) {
-  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
+  for (const char* model :
+       {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (int64_t micro_batches : {1, 2}) {
         EXPECT_EQ(StatesAfterTwoSteps({model, device, false, micro_batches}),

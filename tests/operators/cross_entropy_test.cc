@@ -85,9 +85,9 @@ Expected ByFormula(const Batch& batch, const Recorded& recorded) {
   const std::vector<double>& logits = recorded.given.at("logits");
   Expected expected;
   expected.gradient.assign(logits.size(), 0);
-  const auto counted = static_cast<double>(
-      std::count_if(recorded.targets.begin(), recorded.targets.end(),
-                    [](int64_t target) { return target != kIgnoreIndex; }));
+  const auto counted =
+      static_cast<double>(std::count_if(recorded.targets.begin(), recorded.targets.end(),
+                                        [](int64_t target) { return target != kIgnoreIndex; }));
   for (size_t row = 0; row < recorded.targets.size(); ++row) {
     if (recorded.targets[row] == kIgnoreIndex) continue;
     const double* const x = logits.data() + row * batch.classes;
@@ -105,8 +105,8 @@ Expected ByFormula(const Batch& batch, const Recorded& recorded) {
   return expected;
 }
 
-void ExpectFormula(const Batch& batch, const Recorded& recorded, Backend& backend,
-                   double of_mean, double of_gradient) {
+void ExpectFormula(const Batch& batch, const Recorded& recorded, Backend& backend, double of_mean,
+                   double of_gradient) {
   SCOPED_TRACE(absl::StrCat(batch.ToString(), " on ", std::string(backend.name())));
   const auto values = Interpret(recorded.graph, backend, recorded.given);
   ASSERT_TRUE(values.ok()) << values.status();

@@ -174,11 +174,8 @@ void AddLogSumExp(const Shape& rows, int64_t classes, double smoothing, std::vec
     const CaseInput row = zeros ? Integers(DType::kF32, rows, 0, 2) : Normal(rows);
     Case grad = MakeCase("log_sum_exp_grad", absl::StrCat(zeros ? "zeros " : "", detail),
                          {row, row, logits, targets, Normal(rows)}, attributes);
-    grad.derived = {{.op = "log_sum_exp",
-                     .attributes = attributes,
-                     .from = {2, 3},
-                     .outputs = {0},
-                     .to = {4}}};
+    grad.derived = {
+        {.op = "log_sum_exp", .attributes = attributes, .from = {2, 3}, .outputs = {0}, .to = {4}}};
     // The exponent is a difference of numbers near the mean.
     grad.condition = 4 + mean;
     cases.push_back(grad);
@@ -203,8 +200,8 @@ void AddLogSumExpCases(std::vector<Case>& cases) {
     cases.back().regions = {{rows, rows, part, rows, rows}, {part}};
     // NaN and infinities; those in rows of weight zero do not affect the gradient.
     cases.push_back(SpecialCase("log_sum_exp", {SomeNaN({9, 40}), Labels({9}, 40)}, attributes));
-    cases.push_back(MakeCase("log_sum_exp", "infinities", {Special({9, 4}), Labels({9}, 4)},
-                             attributes));
+    cases.push_back(
+        MakeCase("log_sum_exp", "infinities", {Special({9, 4}), Labels({9}, 4)}, attributes));
     const CaseInput zeros = Integers(DType::kF32, {9}, 0, 1);
     cases.push_back(SpecialCase("log_sum_exp_grad",
                                 {zeros, zeros, SomeNaN({9, 40}), Labels({9}, 40), SomeNaN({9})},
@@ -235,8 +232,7 @@ void AddTopKCases(std::vector<Case>& cases) {
                              {SomeNaN(logits), Integers(DType::kI32, rows, -2, columns + 2)},
                              attributes));
     cases.push_back(MakeCase("top_k", {Distinct(logits)}, attributes));
-    cases.push_back(
-        MakeCase("top_k", "ties", {Integers(DType::kF32, logits, 0, 3)}, attributes));
+    cases.push_back(MakeCase("top_k", "ties", {Integers(DType::kF32, logits, 0, 3)}, attributes));
     cases.push_back(MakeCase("top_k", "some are NaN", {SomeNaN(logits)}, attributes));
   }
 }

@@ -257,7 +257,8 @@ struct BadFlags {
 TEST(Compare, BadFlagsAreOneLine) {
   for (const BadFlags& each : std::vector<BadFlags>{
            {{"--model=gp"},
-            "--model: there is no model 'gp': it is gpt or mlp or ratings or vgg; did you mean 'gpt'?"},
+            "--model: there is no model 'gp': it is gpt or mlp or ratings or vgg; did you mean "
+            "'gpt'?"},
            {{"--strategies="}, "--strategies is empty"},
            {{"--strategies=ddp,ddp"}, "the second entry with the label ddp"},
            {{"--strategies=ddb"}, "ddb: there is no strategy 'ddb'; did you mean 'ddp'?"},

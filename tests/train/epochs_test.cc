@@ -39,8 +39,8 @@ TEST(EpochsTest, AreAsManyStepsAsTakeAllRows) {
   EXPECT_THAT(printed({"--epochs=1", "--batch=100"}), HasSubstr("\nsteps: 1\n"));
   EXPECT_THAT(printed({"--num_epochs=3"}), HasSubstr("\nsteps: 6\n"));
 
-  const Result trained = RunProgram(
-      VggProgram(), TinyPictures(data, {"--epochs=2", "--batch=5", "--out=" + run}));
+  const Result trained =
+      RunProgram(VggProgram(), TinyPictures(data, {"--epochs=2", "--batch=5", "--out=" + run}));
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("note: --epochs=2: the run has 10 steps; an epoch has 24 "
                                      "pictures\n"));
@@ -68,8 +68,8 @@ TEST(EpochsTest, AreAsManyStepsAsTakeAllRows) {
 TEST(EpochsTest, ARunOfEpochsIsTheRunOfItsSteps) {
   const std::string by_epochs = NewFolder(), by_steps = NewFolder();
   const std::string schedule = "--set=optimizer.schedule=cosine,optimizer.min_lr=1e-5";
-  const Result trained = RunProgram(
-      GptProgram(), Tiny({"--out=" + by_epochs, schedule, "--batch=64", "--steps=20"}));
+  const Result trained =
+      RunProgram(GptProgram(), Tiny({"--out=" + by_epochs, schedule, "--batch=64", "--steps=20"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
   std::vector<std::string> flags;
   for (const std::string& flag : Tiny({"--out=" + by_steps, schedule, "--batch=64"})) {
@@ -90,9 +90,9 @@ TEST(EpochsTest, ARunOfEpochsIsTheRunOfItsSteps) {
 
   flags.back() = "--out=" + by_steps;
   ASSERT_EQ(RunProgram(GptProgram(), flags).code, 0);
-  const Result same = RunProgram(GptProgram(), Tiny({"--out=" + by_epochs + "/same", schedule,
-                                                     "--batch=64",
-                                                     "--steps=" + std::to_string(steps)}));
+  const Result same =
+      RunProgram(GptProgram(), Tiny({"--out=" + by_epochs + "/same", schedule, "--batch=64",
+                                     "--steps=" + std::to_string(steps)}));
   ASSERT_EQ(same.code, 0) << same.err;
   EXPECT_EQ(CheckpointFiles(by_steps, steps), CheckpointFiles(by_epochs + "/same", steps));
 }
@@ -109,7 +109,8 @@ TEST(EpochsTest, ErrorsAreOneLine) {
   ExpectOneLine(run({"--epochs=0"}), "--epochs is 0: it must be 1 or more");
   ExpectOneLine(run({"--epochs=1.5"}), "--epochs: '1.5' is not a whole number");
   ExpectOneLine(run({"--epochs=9223372036854775807"}), "it must be at most ");
-  ExpectOneLine(run({"--epochs=1000000000000000"}), "steps is 2000000000000000: it must be at most");
+  ExpectOneLine(run({"--epochs=1000000000000000"}),
+                "steps is 2000000000000000: it must be at most");
   ExpectOneLine(run({"--epochs=2", "--data=synthetic"}),
                 "there are no passes over synthetic data, which have no end: --steps=N");
   ExpectOneLine(run({"--epochs=2", "--batch=search"}), "--epochs needs a batch");

@@ -20,8 +20,7 @@ void WritePictures(const std::string& folder, const std::string& name, uint32_t 
       pixels += static_cast<char>((j % kClasses == label ? 180 : 0) + noise);
     }
   }
-  WriteFile(folder + "/" + name + "-images-idx3-ubyte",
-            IdxContents({count, kSide, kSide}, pixels));
+  WriteFile(folder + "/" + name + "-images-idx3-ubyte", IdxContents({count, kSide, kSide}, pixels));
   WriteFile(folder + "/" + name + "-labels-idx1-ubyte", IdxContents({count}, labels));
 }
 

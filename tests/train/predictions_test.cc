@@ -117,9 +117,9 @@ class PredictionsTest : public ::testing::Test {
   static void SetUpTestSuite() {
     data_ = new std::string(PictureFolder());
     run_ = new std::string(NewFolder());
-    const Result result = RunProgram(
-        VggProgram(),
-        TinyPictures(*data_, {"--out=" + *run_, "--steps=4", "--set=eval_batches=0"}));
+    const Result result =
+        RunProgram(VggProgram(),
+                   TinyPictures(*data_, {"--out=" + *run_, "--steps=4", "--set=eval_batches=0"}));
     ASSERT_EQ(result.code, 0) << result.err;
   }
 
@@ -165,9 +165,8 @@ std::string* PredictionsTest::run_ = nullptr;
 
 TEST_F(PredictionsTest, EachRowOfTheHeldOutDataIsWrittenOnce) {
   const Table table = Evaluated({});
-  EXPECT_THAT(table.names,
-              ElementsAre("row", "labels", "class", "probability", "top5_1", "top5_2", "top5_3",
-                          "top5_4", "top5_5", "loss"));
+  EXPECT_THAT(table.names, ElementsAre("row", "labels", "class", "probability", "top5_1", "top5_2",
+                                       "top5_3", "top5_4", "top5_5", "loss"));
   ASSERT_EQ(table.rows.size(), kRows);
   for (int i = 0; i < kRows; ++i) {
     const auto& row = table.rows[i];
@@ -220,8 +219,7 @@ TEST_F(PredictionsTest, SixteenBitsCountAsTheyEvaluate) { Evaluated({"--dtype=bf
 
 TEST_F(PredictionsTest, AnEvaluationOfSomeBatchesWritesTheirRows) {
   const std::string file = NewFolder() + "/rows.tsv";
-  const Result result =
-      Use("evaluate", {"--predictions=" + file, "--set=eval_batches=1"});
+  const Result result = Use("evaluate", {"--predictions=" + file, "--set=eval_batches=1"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(ParseTable(ReadFile(file)).rows.size(), 12);
 }

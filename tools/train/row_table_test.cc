@@ -11,14 +11,14 @@ namespace {
 
 TEST(RowTableTest, HasALineForEachRow) {
   // Labels of one class: all of them are 0. Fields of several values are no columns.
-  const auto data = SyntheticDataset::Create({{"pictures", {DType::kU8, {2, 2}}, 256},
-                                              {"labels", {DType::kI32, {}}, 1}},
-                                             5, 1);
+  const auto data = SyntheticDataset::Create(
+      {{"pictures", {DType::kU8, {2, 2}}, 256}, {"labels", {DType::kI32, {}}, 1}}, 5, 1);
   ASSERT_TRUE(data.ok()) << data.status();
   RowTable table(data->get());
   EXPECT_EQ(table.text(), "");
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  PredictedRows rows = {0, 2, {{"class", true, 1, {7, -1}}, {"two", false, 2, {0.5, 1e-20, nan, 3}}}};
+  PredictedRows rows = {
+      0, 2, {{"class", true, 1, {7, -1}}, {"two", false, 2, {0.5, 1e-20, nan, 3}}}};
   ASSERT_TRUE(table.Add(rows).ok());
   rows = {2, 1, {{"class", true, 1, {123456789}}, {"two", false, 2, {1.0f / 3, -2.5}}}};
   ASSERT_TRUE(table.Add(rows).ok());

@@ -127,9 +127,8 @@ absl::StatusOr<int> UseModel(const CommandLine& line, const ConfiguredRun& confi
                    CheckMemoryOfHosts(compiled.arena_bytes(), configured.ranks));
   PrintNotes(lacks);
   ModelUse use(line, configured);
-  return WithEngine(configured, std::move(compiled), [&use](Engine& engine, Trainer& trainer) {
-    return use.Run(engine, trainer);
-  });
+  return WithEngine(configured, std::move(compiled),
+                    [&use](Engine& engine, Trainer& trainer) { return use.Run(engine, trainer); });
 }
 
 }  // namespace tessera

@@ -27,8 +27,7 @@ struct Shares {
   double target, each;
 
   Shares(double smoothing, int64_t classes)
-      : target(1 - smoothing),
-        each(smoothing > 0 ? smoothing / static_cast<double>(classes) : 0) {}
+      : target(1 - smoothing), each(smoothing > 0 ? smoothing / static_cast<double>(classes) : 0) {}
 };
 
 // Returns the largest of `count` floats; -infinity if there are none.

@@ -100,19 +100,16 @@ TEST_P(ThreadsTest, LossesAndCropsAreTheSameAtAnyNumberOfThreads) {
   const Attributes smoothing = {{"label_smoothing", 0.1}};
   ExpectSameBitsAtAnyThreads(
       {"log_sum_exp", smoothing, {&logits, &targets}, {F32({333}), F32({333})}});
-  ExpectSameBitsAtAnyThreads({"log_sum_exp_grad",
-                              smoothing,
-                              {&rows, &rows, &logits, &targets, &rows},
-                              {logits.type}});
+  ExpectSameBitsAtAnyThreads(
+      {"log_sum_exp_grad", smoothing, {&rows, &rows, &logits, &targets, &rows}, {logits.type}});
   std::vector<uint8_t> bytes(7 * 150 * 140 * 3);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i % 251);
   const TestTensor pictures = MakeTensor<uint8_t>(DType::kU8, {7, 150, 140, 3}, bytes);
   const TestTensor seed = ScalarTensor<int64_t>(DType::kI64, 7);
-  ExpectSameBitsAtAnyThreads(
-      {"random_crop_flip",
-       {{"padding", int64_t{9}}, {"flip", true}, {"random_path", "a.b"}},
-       {&pictures, &seed, &seed},
-       {pictures.type}});
+  ExpectSameBitsAtAnyThreads({"random_crop_flip",
+                              {{"padding", int64_t{9}}, {"flip", true}, {"random_path", "a.b"}},
+                              {&pictures, &seed, &seed},
+                              {pictures.type}});
 }
 
 // With OMP_DYNAMIC=true the OpenMP runtime starts fewer threads than requested, and oneDNN does not

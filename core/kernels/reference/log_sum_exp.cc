@@ -63,9 +63,8 @@ absl::Status LogSumExpGrad(const KernelCall& call) {
                     for (int64_t v = 0; v < columns; ++v) {
                       const double share = (v == target ? 1 - smoothing : 0) +
                                            smoothing / static_cast<double>(classes.global);
-                      result[v] = has_weight
-                                      ? of_lse * std::exp(row[v] - log_sum) + of_target * share
-                                      : 0;
+                      result[v] =
+                          has_weight ? of_lse * std::exp(row[v] - log_sum) + of_target * share : 0;
                     }
                   });
   return absl::OkStatus();

@@ -199,8 +199,8 @@ absl::StatusOr<IdxFile> ParseFile(int64_t file_bytes, const ReadAt& read_at) {
   RETURN_IF_ERROR(read_at(0, absl::MakeSpan(start)));
   if (!IsGzip(start)) return Parse(Source(file_bytes, read_at));
   if (file_bytes > kMostIdxBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("is too large: at most ",
-                                                   FormatBytes(kMostIdxBytes), " can be read"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("is too large: at most ", FormatBytes(kMostIdxBytes), " can be read"));
   }
   std::string contents(file_bytes, 0);
   RETURN_IF_ERROR(read_at(0, absl::MakeSpan(contents)));

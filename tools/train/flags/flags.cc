@@ -113,13 +113,15 @@ ABSL_FLAG(int64_t, eval_every, 0,
           "steps between evaluations, each of eval_batches batches (20; --set=eval_batches=N); 0: "
           "one at the end");
 ABSL_FLAG(int64_t, log_every, 0, "steps between step lines; 0: a few lines a second");
-ABSL_FLAG(tessera::Mode, mode, tessera::Mode::kTrain,
-          "train; or, with --resume, evaluate, predict (what --data=FILE, without labels, shows) or "
-          "sample, which do not train");
-ABSL_FLAG(std::string, predictions, "",
-          "with --mode=evaluate or predict: write what the model predicts of each row to this file, "
-          "as lines of columns between tabs, of which the first names them; evaluate then takes all "
-          "of the held-out data, unless eval_batches is set; predict without it prints them");
+ABSL_FLAG(
+    tessera::Mode, mode, tessera::Mode::kTrain,
+    "train; or, with --resume, evaluate, predict (what --data=FILE, without labels, shows) or "
+    "sample, which do not train");
+ABSL_FLAG(
+    std::string, predictions, "",
+    "with --mode=evaluate or predict: write what the model predicts of each row to this file, "
+    "as lines of columns between tabs, of which the first names them; evaluate then takes all "
+    "of the held-out data, unless eval_batches is set; predict without it prints them");
 
 ABSL_FLAG(int64_t, sample_tokens, 0, "tokens to generate after training; 0: none");
 ABSL_FLAG(std::string, prompt, "", "the text that a sample continues");
@@ -203,8 +205,7 @@ absl::StatusOr<int64_t> ReadEpochs(const std::vector<GivenFlag>& given) {
   if (absl::c_none_of(given, [](const GivenFlag& flag) { return flag.name == "epochs"; })) return 0;
   const int64_t epochs = absl::GetFlag(FLAGS_epochs);
   if (epochs >= 1) return epochs;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--epochs is ", epochs, ": it must be 1 or more"));
+  return absl::InvalidArgumentError(absl::StrCat("--epochs is ", epochs, ": it must be 1 or more"));
 }
 
 // The flags of a training run that its checkpoints do not hold.

@@ -119,10 +119,10 @@ int ThreadsOf(const RunConfig& config, const RunRanks& ranks) {
 absl::Status CheckPredicts(const RunConfig& config, const Model& model) {
   if (!model.PredictionFields(config.sequence()).empty()) return absl::OkStatus();
   const bool generates = model.AsLanguageModel() != nullptr;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--mode=predict: this model predicts nothing of a row alone; --mode=",
-      generates ? "sample generates text, and --mode=" : "",
-      "evaluate --predictions=FILE writes the loss of each held-out row"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--mode=predict: this model predicts nothing of a row alone; --mode=",
+                   generates ? "sample generates text, and --mode=" : "",
+                   "evaluate --predictions=FILE writes the loss of each held-out row"));
 }
 
 // The results that each rank makes of a command line without the others.
@@ -177,9 +177,9 @@ absl::Status SetEpochs(const CommandLine& line, const ModelDefinition& definitio
                    MakeEffectiveConfig(with_steps, definition, checkpoint, plan, notes));
   effective->config.mutable_sample()->set_tokens(before.sample().tokens());
   const SampleUnit unit = effective->model->Unit(before.sequence());
-  notes->push_back(absl::StrCat(
-      "--epochs=", line.epochs, ": the run has ", Counted(steps, "step"), "; an epoch has ",
-      Counted(data.dataset->RowsPerEpoch(before.sequence()), unit.row)));
+  notes->push_back(absl::StrCat("--epochs=", line.epochs, ": the run has ", Counted(steps, "step"),
+                                "; an epoch has ",
+                                Counted(data.dataset->RowsPerEpoch(before.sequence()), unit.row)));
   return absl::OkStatus();
 }
 
@@ -226,11 +226,10 @@ absl::StatusOr<EffectiveConfig> EffectiveConfigAlone(const CommandLine& line,
                    MakeEffectiveConfig(line, definition, checkpoint, plan, &unused_notes));
   if (line.epochs == 0) return std::move(local.effective);
   ASSIGN_OR_RETURN(local.text, MapText(local.effective.config, *local.effective.model));
-  ASSIGN_OR_RETURN(const OpenedData data,
-                   OpenData(line, definition, checkpoint, local.effective,
-                            std::move(local.text), alone, &unused_notes));
-  RETURN_IF_ERROR(SetEpochs(line, definition, checkpoint, plan, data, &local.effective,
-                            &unused_notes));
+  ASSIGN_OR_RETURN(const OpenedData data, OpenData(line, definition, checkpoint, local.effective,
+                                                   std::move(local.text), alone, &unused_notes));
+  RETURN_IF_ERROR(
+      SetEpochs(line, definition, checkpoint, plan, data, &local.effective, &unused_notes));
   return std::move(local.effective);
 }
 
@@ -272,8 +271,8 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
   ASSIGN_OR_RETURN(OpenedData data, OpenData(line, definition, checkpoint, effective,
                                              std::move(local->text), ranks, notes));
   if (line.epochs > 0) {
-    RETURN_IF_ERROR(ranks.Agree(
-        SetEpochs(line, definition, checkpoint, plan, data, &effective, notes)));
+    RETURN_IF_ERROR(
+        ranks.Agree(SetEpochs(line, definition, checkpoint, plan, data, &effective, notes)));
   }
   ASSIGN_OR_RETURN(PricedCluster priced,
                    PricedClusterOf(line, run_ranks, effective.config, *local->backend));

@@ -110,13 +110,13 @@ absl::StatusOr<int64_t> StepsOfEpochs(int64_t epochs, const RunConfig& config,
   }
   const int64_t rows = data.dataset->RowsPerEpoch(config.sequence());
   if (rows == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--epochs: there are no passes over ", config.data().file(),
-        " data, which have no end: --steps=N is the length of the run"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--epochs: there are no passes over ", config.data().file(),
+                     " data, which have no end: --steps=N is the length of the run"));
   }
   if (epochs > kMaxRows / rows) {
-    return absl::InvalidArgumentError(absl::StrCat("--epochs is ", epochs,
-                                                   ": it must be at most ", kMaxRows / rows));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--epochs is ", epochs, ": it must be at most ", kMaxRows / rows));
   }
   const int64_t left = std::max<int64_t>(0, epochs * rows - data.first_row);
   const int64_t steps = left / config.batch() + (left % config.batch() > 0 ? 1 : 0);

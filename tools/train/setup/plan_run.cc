@@ -51,8 +51,7 @@ absl::StatusOr<Graphs> Record(const CommandLine& line, const ConfiguredRun& conf
   const int64_t most = std::numeric_limits<int64_t>::max() / ranks;
   const int64_t bound = configured.memory_bound.bytes;
   if (bound > 0) limit.bytes = std::min(bound, most) * ranks;
-  absl::StatusOr<Graphs> recorded =
-      RecordRun(*configured.model, config, GraphsOf(line), limit);
+  absl::StatusOr<Graphs> recorded = RecordRun(*configured.model, config, GraphsOf(line), limit);
   if (absl::IsResourceExhausted(recorded.status())) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",

@@ -45,8 +45,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 // Checks the names of a Plan's parts. They may be for Graphs that this run lacks, but must be among
 // these names.
 absl::Status CheckGraphNames(const Plan& plan) {
-  const std::vector<std::string> known = {kInitialise, kTrain, kEvaluate, kPredict,
-                                          kGenerate};
+  const std::vector<std::string> known = {kInitialise, kTrain, kEvaluate, kPredict, kGenerate};
   for (const Stage& stage : plan.stages()) {
     for (const PlanPart& part : stage.parts()) {
       if (absl::c_linear_search(known, part.graph())) continue;
