@@ -44,7 +44,7 @@ struct TrainingRun {
   std::function<std::unique_ptr<Backend>()> backend;
   // Makes the runner of plugins' passes, for each rank; null if there are none.
   std::function<std::unique_ptr<PluginPasses>(const KernelCatalogue& catalogue)> plugin_passes;
-  std::shared_ptr<const Model> model;  // that recorded the Graphs
+  std::shared_ptr<const Model> model;        // that recorded the Graphs
   std::shared_ptr<const GivenValues> given;  // null: batches are drawn, and the rate is `lr`
   RunConfig config;
 };

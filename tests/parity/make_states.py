@@ -334,8 +334,8 @@ def make_parameters(case, rng):
 def make_batches(case, rng):
     """tokens and targets, int32 [STEPS,B,T], or pictures and labels (vgg_model.py)
 
-    Targets are the next tokens. Three in four tokens follow from the one before, so that there is something
-    to learn.
+    Targets are the next tokens. Three in four tokens follow from the one before,
+    so that there is something to learn.
     """
     if is_vgg(case):
         return vgg_model.batches(

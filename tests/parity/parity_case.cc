@@ -73,7 +73,8 @@ std::vector<double> Joined(const ParityCase& parity, const std::string& optimize
   for (const std::string& path : parity.state.Below("param/")) {
     const std::vector<double>& values = states.at(path);
     const bool has_keys = optimizer == "adamw" && absl::EndsWith(path, "attn.qkv.bias");
-    const size_t head_dim = has_keys ? parity.state.config.at("model").at("head_dim").get<int>() : 1;
+    const size_t head_dim =
+        has_keys ? parity.state.config.at("model").at("head_dim").get<int>() : 1;
     for (size_t i = 0; i < values.size(); ++i) {
       const bool key = has_keys && i / head_dim % 3 == 1;  // of [heads, 3, head_dim]
       if (!key) joined.push_back(values[i]);
@@ -141,8 +142,7 @@ RunConfig ParityCase::Config(const std::string& optimizer) const {
 
 std::vector<double> ParityCase::BatchOf(const std::string& input, int64_t step) const {
   const std::vector<double>& all = state.values(input);
-  const int64_t size =
-      static_cast<int64_t>(all.size()) / state.config.at("steps").get<int64_t>();
+  const int64_t size = static_cast<int64_t>(all.size()) / state.config.at("steps").get<int64_t>();
   return {all.begin() + step * size, all.begin() + (step + 1) * size};
 }
 
@@ -172,8 +172,7 @@ double ParityCase::Bound(Arithmetic arithmetic, const std::string& distance) con
 }
 
 absl::StatusOr<TrainedCase> TrainCase(const ParityCase& parity, const std::string& optimizer,
-                                      Arithmetic arithmetic, Backend& backend,
-                                      uint64_t kernels) {
+                                      Arithmetic arithmetic, Backend& backend, uint64_t kernels) {
   const RunConfig config = parity.Config(optimizer);
   ASSIGN_OR_RETURN(const Graph graph, RecordTrain(*parity.model, config));
   const Plan plan = PlanFor(arithmetic, config, graph);
@@ -188,8 +187,8 @@ absl::StatusOr<TrainedCase> TrainCase(const ParityCase& parity, const std::strin
   for (const StateInfo& state : engine->states()) {
     const auto found = initial.find(state.path);
     const std::vector<double> zeros(NumElements(state.type.shape), 0.0);
-    RETURN_IF_ERROR(engine->SetStateValues(kTrain, state.path,
-                                           found == initial.end() ? zeros : found->second));
+    RETURN_IF_ERROR(
+        engine->SetStateValues(kTrain, state.path, found == initial.end() ? zeros : found->second));
   }
   TrainedCase trained;
   for (int64_t step = 1; step <= config.steps(); ++step) {
@@ -230,8 +229,8 @@ void ExpectSameGradients(const ParityCase& parity, Arithmetic arithmetic, Backen
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   graph.SetOutput("loss", loss);
   for (size_t i = 0; i < paths.size(); ++i) graph.SetOutput("grad/" + paths[i], (*gradients)[i]);
-  const auto result = RunGraph(graph, backend, parity.Given(),
-                               PlanFor(arithmetic, parity.Config("sgd"), graph));
+  const auto result =
+      RunGraph(graph, backend, parity.Given(), PlanFor(arithmetic, parity.Config("sgd"), graph));
   ASSERT_TRUE(result.ok()) << result.status();
 
   const StateFile& state = parity.state;
@@ -264,9 +263,9 @@ void ExpectSameTraining(const ParityCase& parity, const std::string& optimizer,
               arithmetic == Arithmetic::kF64 ? kExact : 2e-6);
   }
   const auto expected = parity.States(optimizer + "/");
-  EXPECT_LE(Distance(Joined(parity, optimizer, trained.states),
-                     Joined(parity, optimizer, expected)),
-            bound(optimizer == "sgd" ? "params" : "params_without_key_bias"));
+  EXPECT_LE(
+      Distance(Joined(parity, optimizer, trained.states), Joined(parity, optimizer, expected)),
+      bound(optimizer == "sgd" ? "params" : "params_without_key_bias"));
   // With bf16, trajectories drift apart, and a single tensor is close or far by luck.
   if (optimizer != "sgd" || arithmetic == Arithmetic::kBf16) return;
   for (const char* kind : {"param/", "state/"}) {

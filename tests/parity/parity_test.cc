@@ -46,9 +46,7 @@ class ParityTest : public ::testing::TestWithParam<Case> {
   std::unique_ptr<Backend> backend_;
 };
 
-TEST_P(ParityTest, LossAndEveryGradient) {
-  ExpectSameGradients(parity_, arithmetic(), *backend_);
-}
+TEST_P(ParityTest, LossAndEveryGradient) { ExpectSameGradients(parity_, arithmetic(), *backend_); }
 
 TEST_P(ParityTest, StepsOfSgd) { TrainAllSteps("sgd"); }
 

@@ -77,8 +77,9 @@ def draw(m, rng):
 
 
 def batches(m, steps, batch, ignored, rng):
-    """pictures u8 [steps, B, H, W, C] and labels i32 [steps, B], of which `ignored` of a step are -100
+    """pictures u8 [steps, B, H, W, C] and labels i32 [steps, B]
 
+    `ignored` of the labels of a step are -100.
     A picture is its class's one, which is of large blocks, under noise, so that a
     few steps learn something. Low classes are more frequent.
     """

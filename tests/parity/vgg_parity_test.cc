@@ -1,4 +1,5 @@
-// Compares VGG's evaluation, its training in bf16, and batch norm in groups over ranks, with PyTorch.
+// Compares VGG's evaluation, its training in bf16, and batch norm in groups over ranks, with
+// PyTorch.
 #include <map>
 #include <memory>
 #include <string>
@@ -74,8 +75,7 @@ TEST_P(VggParityTest, LossAndEveryGradientInBf16) {
 
 TEST_P(VggParityTest, StepsOfSgdInBf16) {
   const ParityCase parity = ReadCase(GetParam());
-  const auto trained =
-      TrainCase(parity, "sgd", Arithmetic::kBf16, *BackendFor(Arithmetic::kBf16));
+  const auto trained = TrainCase(parity, "sgd", Arithmetic::kBf16, *BackendFor(Arithmetic::kBf16));
   ASSERT_TRUE(trained.ok()) << trained.status();
   ExpectSameTraining(parity, "sgd", Arithmetic::kBf16, *trained);
 }

@@ -25,7 +25,8 @@ def prepare_gpt(args):
 
 
 def prepare_vgg(args):
-    model = torch_vgg.Vgg(args.height, args.width, [int(n) for n in args.hidden.strip("[]").split(",")])
+    hidden = [int(units) for units in args.hidden.strip("[]").split(",")]
+    model = torch_vgg.Vgg(args.height, args.width, hidden)
     size = (args.rows, args.height, args.width, 3)
 
     def draw():
