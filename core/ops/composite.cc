@@ -59,7 +59,7 @@ Tensor AverageOfGroups(Tensor statistic, Tensor groups_with_rows) {
 // Returns the mean cross-entropy over the valid targets.
 MeanLoss MeanCrossEntropy(const RowLogits& rows, Tensor targets) {
   if (!rows.lse.valid()) return {};
-  // Values of rows are at least f32, whatever the dtype of the logits, as are the sums over a batch.
+  // Values of rows are at least f32, whatever the dtype of logits, as are the sums over a batch.
   Tensor mask = ValidMask(targets);
   const Tensor valid = mask;
   if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());

@@ -99,9 +99,10 @@ struct PoolingOptions {
 Tensor MaxPool(Tensor x, const PoolingOptions& options);
 // The sum over each window, divided by all of its elements, with those in the padding, which are 0.
 Tensor AveragePool(Tensor x, const PoolingOptions& options);
-// Pads u8 pictures with zeros on each side, cuts a window of the original size from each at a random
-// place and, if `flip`, exchanges left and right with probability 1/2. The draw is keyed like that
-// of Dropout, and by the picture's index in the global batch. The padding is less than a picture.
+// Pads u8 pictures with zeros on each side, cuts a window of the original size from each at a
+// random place and, if `flip`, exchanges left and right with probability 1/2. The draw is keyed
+// like that of Dropout, and by the picture's index in the global batch. The padding is less than
+// the height and the width.
 Tensor RandomCropFlip(Tensor pictures, int64_t padding, bool flip);
 
 // --- Rows ----------------------------------------------------------------------------------------

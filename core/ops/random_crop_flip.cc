@@ -1,9 +1,7 @@
 #include "core/ops/random_crop_flip.h"
 
 #include <algorithm>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
 #include "core/ops/ops.h"

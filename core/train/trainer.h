@@ -52,8 +52,8 @@ struct PredictedRows {
   struct Column {
     std::string name;  // "class"
     bool integers = false;
-    int64_t width = 1;           // values of a row
-    std::vector<double> values;  // [count, width]
+    int64_t width = 1;                // values of a row
+    std::vector<double> values = {};  // [count, width]
   };
   int64_t first = 0, count = 0;
   std::vector<Column> columns;

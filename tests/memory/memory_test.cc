@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/ratings/ratings.h"
 #include "models/vgg/vgg.h"
 #include "tools/backends/backends.h"
 
@@ -28,6 +29,15 @@ std::unique_ptr<Model> MakeModel(const std::string& name) {
     config.add_hidden(21);
     config.set_vocabulary(61);
     return *CreateMlp(config);
+  }
+  if (name == "ratings") {
+    RatingsConfig config;
+    config.set_users(59);
+    config.set_items(61);
+    config.set_channels(10);
+    config.set_hidden(33);
+    config.set_stars(7);
+    return *CreateRatings(config);
   }
   if (name == "vgg" || name == "vgg_norm") {
     VggConfig config;
@@ -172,7 +182,7 @@ TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfTheLiveBytes) {
 
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "vgg", "vgg_norm"}) {
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (bool recompute : {false, true}) {
         for (int64_t micro_batches : {1, 2}) {
@@ -206,7 +216,7 @@ std::vector<char> StatesAfterTwoSteps(const Case& c) {
 }
 
 TEST(Recomputation, GivesTheSameBits) {
-  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "vgg", "vgg_norm"}) {
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (int64_t micro_batches : {1, 2}) {
         EXPECT_EQ(StatesAfterTwoSteps({model, device, false, micro_batches}),

@@ -56,8 +56,8 @@ TEST(PictureTrainingTest, SplitByRowsAndClasses) {
   ExpectSame(Run(), StagePlan(absl::StrCat(meshes, kSplitBatch, kSplitClasses)), {4, 6});
 }
 
-// In bf16 the losses of rows are f32, so that the mean is that of a run in f32 up to the rounding of
-// logits.
+// In bf16 the losses of rows are f32, so that the mean is that of a run in f32 up to the rounding
+// of logits.
 TEST(PictureTrainingTest, InBf16) {
   TrainingRun run = Run();
   run.steps = 1;

@@ -52,8 +52,8 @@ TEST(BatchNormProgramTest, StatisticsAreNoParameters) {
   const Result result = Train(Small({kNormalized, "--plan_only"}));
   ASSERT_EQ(result.code, 0) << result.err;
   // A weight and a bias of each channel, and no bias of the convolution.
-  EXPECT_THAT(plain.out, HasSubstr("622 parameters"));
-  EXPECT_THAT(result.out, HasSubstr("633 parameters"));
+  EXPECT_THAT(plain.out, HasSubstr("539 parameters"));
+  EXPECT_THAT(result.out, HasSubstr("550 parameters"));
   EXPECT_THAT(Line(result.out, "running statistics"), HasSubstr("B"));
   EXPECT_THAT(plain.out, Not(HasSubstr("running statistics")));
 }

@@ -2,6 +2,7 @@
 // accuracy that a plain program counts in it is that of the evaluation.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -291,8 +292,8 @@ TEST_F(PredictionsTest, ErrorsAreOneLine) {
 TEST(PredictionsOfTextTest, AreTheLossOfEachRow) {
   const std::string run = NewFolder(), file = NewFolder() + "/rows.tsv";
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + run, "--steps=4"})).code, 0);
-  for (const std::vector<std::string>& more :
-       {std::vector<std::string>{}, {"--nproc=3", "--strategy=fsdp"}}) {
+  const std::vector<std::vector<std::string>> jobs = {{}, {"--nproc=3", "--strategy=fsdp"}};
+  for (const std::vector<std::string>& more : jobs) {
     std::vector<std::string> flags = {"--resume=" + run, "--mode=evaluate",
                                       "--predictions=" + file};
     flags.insert(flags.end(), more.begin(), more.end());

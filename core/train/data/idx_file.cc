@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,22 +22,28 @@ namespace {
 
 constexpr uint8_t kBytes = 0x08;
 
+// Reads bytes of a file at an offset. Those that are asked for are in it.
+using ReadAt = std::function<absl::Status(int64_t offset, absl::Span<char> bytes)>;
+
 // The contents of a file as they come out of it, decompressed if they are compressed.
 class Source {
  public:
-  explicit Source(absl::string_view contents) : file_bytes_(Signed(contents)), rest_(contents) {
-    if (IsGzip(contents)) gzip_.emplace(contents);
-  }
+  // A file that is not compressed.
+  Source(int64_t file_bytes, ReadAt read_at)
+      : file_bytes_(file_bytes), read_at_(std::move(read_at)) {}
+  // A file that is compressed by gzip.
+  explicit Source(absl::string_view gzip)
+      : file_bytes_(static_cast<int64_t>(gzip.size())), gzip_(gzip) {}
 
   // Returns how many of the next bytes there are: all, or fewer at the end.
   absl::StatusOr<int64_t> Read(absl::Span<uint8_t> bytes) {
-    size_t count = std::min(bytes.size(), rest_.size());
+    absl::Span<char> chars(reinterpret_cast<char*>(bytes.data()), bytes.size());
+    size_t count = 0;
     if (gzip_.has_value()) {
-      ASSIGN_OR_RETURN(
-          count, gzip_->Read(absl::MakeSpan(reinterpret_cast<char*>(bytes.data()), bytes.size())));
+      ASSIGN_OR_RETURN(count, gzip_->Read(chars));
     } else {
-      std::copy_n(rest_.begin(), count, bytes.begin());
-      rest_.remove_prefix(count);
+      count = std::min<size_t>(bytes.size(), file_bytes_ - read_);
+      RETURN_IF_ERROR(read_at_(read_, chars.first(count)));
     }
     read_ += static_cast<int64_t>(count);
     return static_cast<int64_t>(count);
@@ -47,14 +54,12 @@ class Source {
   int64_t read() const { return read_; }
   // Returns the most bytes that can still come out of it.
   int64_t MostLeft() const {
-    return compressed() ? GzipReader::kMostBytesPerByte * file_bytes_ : Signed(rest_);
+    return compressed() ? GzipReader::kMostBytesPerByte * file_bytes_ : file_bytes_ - read_;
   }
 
  private:
-  static int64_t Signed(absl::string_view bytes) { return static_cast<int64_t>(bytes.size()); }
-
   const int64_t file_bytes_;
-  absl::string_view rest_;  // if it is not compressed
+  ReadAt read_at_;
   std::optional<GzipReader> gzip_;
   int64_t read_ = 0;
 };
@@ -179,8 +184,7 @@ absl::Status CheckEnd(Source& source, const Shape& shape) {
       Counted(expected, "byte"), source.compressed() ? ", decompressed," : "", " would be right"));
 }
 
-absl::StatusOr<IdxFile> Parse(absl::string_view contents) {
-  Source source(contents);
+absl::StatusOr<IdxFile> Parse(Source source) {
   IdxFile file;
   ASSIGN_OR_RETURN(file.shape, ReadShape(source));
   ASSIGN_OR_RETURN(const int64_t elements, CheckShape(file.shape, source));
@@ -189,10 +193,22 @@ absl::StatusOr<IdxFile> Parse(absl::string_view contents) {
   return file;
 }
 
-}  // namespace
+absl::StatusOr<IdxFile> ParseFile(int64_t file_bytes, const ReadAt& read_at) {
+  constexpr int64_t kStartBytes = 16;  // from which compressed data are recognised
+  std::string start(std::min(file_bytes, kStartBytes), 0);
+  RETURN_IF_ERROR(read_at(0, absl::MakeSpan(start)));
+  if (!IsGzip(start)) return Parse(Source(file_bytes, read_at));
+  if (file_bytes > kMostIdxBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("is too large: at most ",
+                                                   FormatBytes(kMostIdxBytes), " can be read"));
+  }
+  std::string contents(file_bytes, 0);
+  RETURN_IF_ERROR(read_at(0, absl::MakeSpan(contents)));
+  return Parse(Source(contents));
+}
 
-absl::StatusOr<IdxFile> ParseIdxFile(const std::string& path, absl::string_view contents) {
-  absl::StatusOr<IdxFile> file = Parse(contents);
+// Adds the path to an error.
+absl::StatusOr<IdxFile> Named(const std::string& path, absl::StatusOr<IdxFile> file) {
   if (!file.ok()) {
     return WithMessage(file.status(), absl::StrCat(path, ": ", file.status().message()));
   }
@@ -200,9 +216,26 @@ absl::StatusOr<IdxFile> ParseIdxFile(const std::string& path, absl::string_view 
   return file;
 }
 
+}  // namespace
+
+absl::StatusOr<IdxFile> ParseIdxFile(const std::string& path, absl::string_view contents) {
+  const auto read_at = [&](int64_t offset, absl::Span<char> bytes) {
+    std::copy_n(contents.begin() + offset, bytes.size(), bytes.begin());
+    return absl::OkStatus();
+  };
+  return Named(path, ParseFile(static_cast<int64_t>(contents.size()), read_at));
+}
+
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<MappedFile> file, MappedFile::Open(path));
-  return ParseIdxFile(path, file->contents());
+  absl::Status read;  // with the path
+  absl::StatusOr<IdxFile> parsed =
+      ParseFile(file->opened().bytes, [&](int64_t offset, absl::Span<char> bytes) {
+        read = file->ReadAt(offset, bytes);
+        return read;
+      });
+  RETURN_IF_ERROR(read);
+  return Named(path, std::move(parsed));
 }
 
 }  // namespace tessera

@@ -34,8 +34,8 @@ inline constexpr int64_t kMostIdxBytes = int64_t{8} << 30;
 // The system's error, or InvalidArgument for a file that is no IDX file, has elements of another
 // type, or has fewer or more data than its header says. Every message is one line that starts with
 // the path. Before memory is allocated, the sizes in the header are compared with what the file can
-// hold, so a damaged or malicious header costs no memory. A file that is made shorter while it is
-// read kills the process (mapped_file.h). Thread-safe.
+// hold, so a damaged or malicious header costs no memory. FailedPrecondition if the file is made
+// shorter while it is read. Thread-safe.
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path);
 
 // Does the same with the contents of a file. `path` is for messages. Thread safety: a pure

@@ -227,8 +227,8 @@ absl::StatusOr<EffectiveConfig> EffectiveConfigAlone(const CommandLine& line,
   if (line.epochs == 0) return std::move(local.effective);
   ASSIGN_OR_RETURN(local.text, MapText(local.effective.config, *local.effective.model));
   ASSIGN_OR_RETURN(const OpenedData data,
-                   OpenData(line, definition, checkpoint, local.effective, std::move(local.text), alone,
-                            &unused_notes));
+                   OpenData(line, definition, checkpoint, local.effective,
+                            std::move(local.text), alone, &unused_notes));
   RETURN_IF_ERROR(SetEpochs(line, definition, checkpoint, plan, data, &local.effective,
                             &unused_notes));
   return std::move(local.effective);
