@@ -23,8 +23,8 @@ std::string MicroBatches(int count) {
   return absl::StrCat("parts { graph: 'train' micro_batches: ", count, " } ");
 }
 
-TrainingRun Run(int batch = 6) {
-  TrainingRun run = SmallVgg(batch);
+TrainingRun Pictures(int batch = 6) {
+  TrainingRun run = SmallVgg({.batch = batch});
   run.steps = 4;
   run.check_memory = true;
   return run;
@@ -32,34 +32,34 @@ TrainingRun Run(int batch = 6) {
 
 TEST(PictureTrainingTest, SplitByRows) {
   const std::string split = absl::StrCat("mesh { name: 'data' } ", kSplitBatch);
-  ExpectSame(Run(), StagePlan(split), {1, 2, 3, 4, 8});
-  ExpectSame(OnCpu(Run()), StagePlan(split), {3, 4}, 1e-4);
+  ExpectSame(Pictures(), StagePlan(split), {1, 2, 3, 4, 8});
+  ExpectSame(OnCpu(Pictures()), StagePlan(split), {3, 4}, 1e-4);
 }
 
 TEST(PictureTrainingTest, InMicroBatches) {
   const std::string split = absl::StrCat("mesh { name: 'data' } ", kSplitBatch);
-  for (const int count : {2, 3, 6}) ExpectSame(Run(), StagePlan(MicroBatches(count)), {1});
-  ExpectSame(Run(12), StagePlan(split + MicroBatches(3)), {2, 3});
+  for (const int count : {2, 3, 6}) ExpectSame(Pictures(), StagePlan(MicroBatches(count)), {1});
+  ExpectSame(Pictures(12), StagePlan(split + MicroBatches(3)), {2, 3});
 }
 
 // Of 7 classes, 4 ranks have unequal parts, and one of 8 has none.
 TEST(PictureTrainingTest, SplitByClasses) {
   const std::string split = absl::StrCat("mesh { name: 'model' } ", kSplitClasses);
-  ExpectSame(Run(), StagePlan(split), {1, 2, 4, 8});
-  ExpectSame(Run(), StagePlan(split + MicroBatches(2)), {2, 3});
-  ExpectSame(OnCpu(Run()), StagePlan(split), {3}, 1e-4);
-  ExpectSame(Run(), StagePlan("slice { path: 'head.weight' dimension: 0 count: 2 }"), {1});
+  ExpectSame(Pictures(), StagePlan(split), {1, 2, 4, 8});
+  ExpectSame(Pictures(), StagePlan(split + MicroBatches(2)), {2, 3});
+  ExpectSame(OnCpu(Pictures()), StagePlan(split), {3}, 1e-4);
+  ExpectSame(Pictures(), StagePlan("slice { path: 'head.weight' dimension: 0 count: 2 }"), {1});
 }
 
 TEST(PictureTrainingTest, SplitByRowsAndClasses) {
   const std::string meshes = "mesh { name: 'data' size: 2 } mesh { name: 'model' } ";
-  ExpectSame(Run(), StagePlan(absl::StrCat(meshes, kSplitBatch, kSplitClasses)), {4, 6});
+  ExpectSame(Pictures(), StagePlan(absl::StrCat(meshes, kSplitBatch, kSplitClasses)), {4, 6});
 }
 
 // In bf16 the losses of rows are f32, so that the mean is that of a run in f32 up to the rounding
 // of logits.
 TEST(PictureTrainingTest, InBf16) {
-  TrainingRun run = Run();
+  TrainingRun run = Pictures();
   run.steps = 1;
   const auto exact = Train(run, Plan(), 1);
   ASSERT_TRUE(exact.ok()) << exact.status();

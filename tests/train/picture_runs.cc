@@ -1,7 +1,6 @@
 #include "tests/train/picture_runs.h"
 
 #include <cstdint>
-#include <filesystem>
 
 #include "core/train/data/testing/idx_files.h"
 #include "tests/train/program.h"
@@ -27,8 +26,6 @@ void WritePictures(const std::string& folder, const std::string& name, uint32_t 
 }
 
 }  // namespace
-
-std::string VggProgram() { return std::filesystem::absolute("models/vgg/train").string(); }
 
 std::string PictureFolder() {
   std::string folder = NewFolder();

@@ -7,9 +7,6 @@
 
 namespace tessera {
 
-// The absolute path of the program.
-std::string VggProgram();
-
 // Makes a folder with the files of a data set: 24 pictures of 6 x 6 to train on and 25 to evaluate,
 // each of one of ten classes, which its pixels show somewhat.
 std::string PictureFolder();

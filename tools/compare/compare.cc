@@ -28,10 +28,6 @@
 namespace tessera {
 namespace {
 
-void PrintNotes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
-}
-
 // Compares the flags that the training tool does not have.
 absl::Status CompareFlagsOfRanks(const CompareCommandLine& line, Ranks& ranks) {
   std::vector<std::string> entries;
