@@ -27,6 +27,10 @@ constexpr double kExact = 1e-10;
 // may be small by luck. It was measured on one processor; on others sums have other orders.
 constexpr double kLeastF32 = 1e-6, kLeastBf16 = 1.0 / (1 << 8);
 
+// A gradient of no more elements, whose distance is a matter of luck, is also allowed twice the
+// largest distance of PyTorch's gradients.
+constexpr size_t kFew = 16;
+
 absl::StatusOr<std::shared_ptr<const Model>> CreateModel(const nlohmann::json& model) {
   std::unique_ptr<Model> created;
   if (model.at("kind") == "gpt2") {
@@ -244,10 +248,14 @@ void ExpectSameGradients(const ParityCase& parity, Arithmetic arithmetic, Backen
     squares += std::pow(Norm(state.values("grad/" + path)), 2);
   }
   const double floor = state.config.at("grad_floor").get<double>() * std::sqrt(squares);
+  double largest = 0;
+  for (const std::string& path : expected) {
+    largest = std::max(largest, parity.Bound(arithmetic, "grad/" + path));
+  }
   for (const std::string& path : paths) {
-    EXPECT_LE(Distance(result->at("grad/" + path).values, state.values("grad/" + path), floor),
-              parity.Bound(arithmetic, "grad/" + path))
-        << path;
+    const std::vector<double>& torch = state.values("grad/" + path);
+    const double bound = torch.size() <= kFew ? largest : parity.Bound(arithmetic, "grad/" + path);
+    EXPECT_LE(Distance(result->at("grad/" + path).values, torch, floor), bound) << path;
   }
 }
 
