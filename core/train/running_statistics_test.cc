@@ -1,5 +1,6 @@
 // Checks the running statistics of batch norm: what a training step makes of them, and what
 // evaluation does with them.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
