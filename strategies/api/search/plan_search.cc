@@ -263,11 +263,14 @@ absl::StatusOr<const Candidate*> PlanSearch::Find(const std::function<absl::Stat
   RETURN_IF_ERROR(Repeat(search));
   if (Smallest() == nullptr) return absl::InvalidArgumentError("no Plan of the search can be run");
   int64_t smallest = Smallest()->cost.peak_bytes();
-  while (smallest > requested && !host_.cancelled()) {
-    Begin(smallest - 1);
+  // Which Plans are proposed depends on the limit. Those of the least one that no Plan meets come
+  // first, so that the search for the smallest limit is the same for all that are too small.
+  for (int64_t limit = 1; smallest > requested && !host_.cancelled(); limit = smallest - 1) {
+    Begin(limit);
     RETURN_IF_ERROR(Repeat(search));
-    if (best() == nullptr) break;
-    smallest = Smallest()->cost.peak_bytes();
+    const bool meets = best() != nullptr;
+    if (Smallest() != nullptr) smallest = std::min(smallest, Smallest()->cost.peak_bytes());
+    if (!meets && limit > 1) break;
   }
   limit_ = requested;
   if (best() != nullptr) return best();
