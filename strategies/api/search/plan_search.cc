@@ -263,15 +263,17 @@ absl::StatusOr<const Candidate*> PlanSearch::Find(const std::function<absl::Stat
   RETURN_IF_ERROR(Repeat(search));
   if (Smallest() == nullptr) return absl::InvalidArgumentError("no Plan of the search can be run");
   int64_t smallest = Smallest()->cost.peak_bytes();
-  // Which Plans are proposed depends on the limit. Those of the least one that no Plan meets come
-  // first, so that the search for the smallest limit is the same for all that are too small.
-  for (int64_t limit = 1; smallest > requested && !host_.cancelled(); limit = smallest - 1) {
+  // Which Plans are proposed depends on the limit. So the search for the smallest one begins at
+  // the least, and is the same for all that are too small.
+  int64_t found = kUnlimited;
+  for (int64_t limit = 1; std::min(smallest, found) > requested; limit = found - 1) {
+    if (host_.cancelled()) break;
     Begin(limit);
     RETURN_IF_ERROR(Repeat(search));
-    const bool meets = best() != nullptr;
-    if (Smallest() != nullptr) smallest = std::min(smallest, Smallest()->cost.peak_bytes());
-    if (!meets && limit > 1) break;
+    if (Smallest() == nullptr || (limit > 1 && best() == nullptr)) break;
+    found = Smallest()->cost.peak_bytes();
   }
+  smallest = std::min(smallest, found);
   limit_ = requested;
   if (best() != nullptr) return best();
   return absl::ResourceExhaustedError(absl::StrCat("no Plan of the search fits into ", limit_,
