@@ -75,8 +75,8 @@ class Operator {
   // StatisticDType() of the dtype of the other floating inputs, so it is never rounded to 16 bits.
   virtual bool IsStatistic(int input) const { return false; }
 
-  // Returns false if outputs jump where inputs pass certain values, as the gradient of relu does: the
-  // outputs of inputs next to a jump differ by much if these are rounded otherwise.
+  // Returns false if outputs jump where inputs pass certain values, as the gradient of relu does:
+  // the outputs of inputs next to a jump differ by much if these are rounded otherwise.
   virtual bool IsContinuous() const { return true; }
 
   // Returns the cost. By default there is no arithmetic, and every input and output is moved once.

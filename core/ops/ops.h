@@ -199,8 +199,8 @@ MeanLoss CrossEntropy(Tensor logits, Tensor targets, const CrossEntropyOptions& 
 // logits [..., V], targets i32 [...] -> for each row, 1 if the target is among the k largest
 // logits, else 0. Of equal logits, the first ones count as larger.
 Tensor TopKCorrect(Tensor logits, Tensor targets, int64_t k);
-// x [..., V] -> the positions of the k largest elements of each row, the largest first, i32 [..., k].
-// Of equal elements, the first ones count as larger. So a row is correct by TopKCorrect, with k
+// x [..., V] -> the positions of the k largest elements of each row, the largest first, i32 [...,
+// k]. Of equal elements, the first ones count as larger. So a row is correct by TopKCorrect, with k
 // below V, if and only if its target is among its positions. The position of a NaN is -1.
 Tensor TopK(Tensor x, int64_t k);
 

@@ -145,9 +145,8 @@ TEST(FaultyTest, PlansThatDiffer) {
                                              "like say that it is rank 1"));
   EXPECT_THAT(Check("reads_clock"), HasSubstr("another Plan for the same request"));
   // Ranks may run the pass in different seconds, too.
-  EXPECT_THAT(
-      Check("reorder_in_odd_seconds"),
-      AnyOf(HasSubstr("another program "), HasSubstr(" from rank 0 in the program")));
+  EXPECT_THAT(Check("reorder_in_odd_seconds"),
+              AnyOf(HasSubstr("another program "), HasSubstr(" from rank 0 in the program")));
 }
 
 TEST(FaultyTest, FunctionsThatEndTheProcess) {

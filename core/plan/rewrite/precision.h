@@ -20,11 +20,11 @@ inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 // An operator of the forward or backward pass computes in `parameters` if one of its operands does.
 // States that the Graph reads, its inputs and its constants get the dtype that their readers need:
 // they are cast where they are read (constants are filled in that dtype). Such values lower the
-// precision of an operator only if it reads no others, and at least one that is no constant. What is
-// computed from a cast of integers and constants alone, such as the pixels of pictures from their
-// bytes, is f32, and does not keep an operator that reads it with a parameter from fewer bits.
-// Statistics (Operator::IsStatistic) are f32, as are values computed from statistics alone: the
-// losses of the rows, their mean, and its gradient up to that of the logits. An operator that
+// precision of an operator only if it reads no others, and at least one that is no constant. What
+// is computed from a cast of integers and constants alone, such as the pixels of pictures from
+// their bytes, is f32, and does not keep an operator that reads it with a parameter from fewer
+// bits. Statistics (Operator::IsStatistic) are f32, as are values computed from statistics alone:
+// the losses of the rows, their mean, and its gradient up to that of the logits. An operator that
 // `in_f32` names reads and computes f32, as do its gradient operators, even if their neighbours use
 // fewer bits. An operator that reads optimizer state, such as the loss scale, also reads and
 // computes f32.
@@ -33,8 +33,8 @@ inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 // computed in the dtype of its operator and cast to `reduction` (the parts of one that a concat
 // assembles are cast to f32 instead, if that is the reduction). In this dtype it is reduced over
 // ranks and micro-batches and read by the update (in f32, if an operator of the update accepts no
-// other dtype). Caches have no master values and are stored in `parameters`. Running statistics, and
-// what is computed from them alone, stay f32.
+// other dtype). Caches have no master values and are stored in `parameters`. Running statistics,
+// and what is computed from them alone, stay f32.
 //
 // This rewriting comes after slices, so that each slice is cast by itself. It comes before layouts
 // on a mesh, which decide where a value is cast, and before recomputation and micro-batches, which

@@ -1,5 +1,5 @@
-// Pictures of which each shows a thing of one class: the data sets that have the files of MNIST. And
-// pictures of which it is not known what they show.
+// Pictures of which each shows a thing of one class: the data sets that have the files of MNIST.
+// And pictures of which it is not known what they show.
 #ifndef TESSERA_CORE_TRAIN_DATA_LABELLED_PICTURES_H_
 #define TESSERA_CORE_TRAIN_DATA_LABELLED_PICTURES_H_
 
