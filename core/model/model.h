@@ -31,7 +31,7 @@ struct Metric {
   Tensor values;     // f32, of each target: has the shape of MeanLoss::valid
 };
 
-// What a model predicts of each row of a batch.
+// A prediction for each row of a batch.
 struct Prediction {
   std::string name;  // "class"
   Tensor values;     // [batch] or [batch, n], i32 or a float
@@ -45,7 +45,7 @@ struct RecordedLoss {
 
   MeanLoss loss;
   std::vector<Metric> metrics = {};  // those of Model::Metrics, unless it trains
-  // Of which RecordPredictions records the predictions, unless it trains; may be invalid.
+  // The argument of Model::RecordPredictions, unless it trains; may be invalid.
   Tensor output = {};
 };
 

@@ -47,7 +47,7 @@ struct EvaluationResult {
   bool complete = true;  // false if it was stopped before the last batch
 };
 
-// What a batch says of each of its rows, which are consecutive rows of DataSplit::kEvaluate.
+// The results of each row of a batch; its rows are consecutive rows of DataSplit::kEvaluate.
 struct PredictedRows {
   struct Column {
     std::string name;  // "class"

@@ -22,7 +22,7 @@ double Norm(const std::vector<double>& v);
 // Returns the norm of a - b over that of b, or over `floor` if this is larger. They have one size.
 double Distance(const std::vector<double>& a, const std::vector<double>& b, double floor = 0);
 
-// What the engine computes with, and how close to PyTorch's float64 it must be.
+// The numbers that the engine computes with, and how close to PyTorch's float64 it must be.
 enum class Arithmetic {
   kF64,   // the reference backend: closer than 1e-10
   kF32,   // twice as far as PyTorch's own float32, or 8 roundings

@@ -42,7 +42,7 @@ TEST(PictureTrainingTest, InMicroBatches) {
   ExpectSame(Pictures(12), StagePlan(split + MicroBatches(3)), {2, 3});
 }
 
-// Of 7 classes, 4 ranks have unequal parts, and one of 8 has none.
+// The 7 classes are unequal parts on 4 ranks, and one of 8 ranks has none.
 TEST(PictureTrainingTest, SplitByClasses) {
   const std::string split = absl::StrCat("mesh { name: 'model' } ", kSplitClasses);
   ExpectSame(Pictures(), StagePlan(split), {1, 2, 4, 8});

@@ -1,4 +1,4 @@
-// What the training tool does with a model: the value of --mode.
+// The value of --mode: what the training tool does with a model.
 #ifndef TESSERA_TOOLS_TRAIN_FLAGS_MODE_H_
 #define TESSERA_TOOLS_TRAIN_FLAGS_MODE_H_
 
