@@ -94,11 +94,7 @@ absl::StatusOr<int64_t> SampleTokens(const CommandLine& line, const RunConfig& c
 void NoteUnusedSequence(const CommandLine& line, const RunConfig& config, const Model& model,
                         std::vector<std::string>* notes) {
   const SampleUnit unit = model.Unit(1);
-  if (unit.per_row != model.Unit(2).per_row) return;
-  const bool is_set =
-      std::any_of(line.settings.begin(), line.settings.end(),
-                  [](const FieldSetting& setting) { return setting.path == "sequence"; });
-  if (!is_set) return;
+  if (unit.per_row != model.Unit(2).per_row || !SetsField(line, "sequence")) return;
   notes->push_back(absl::StrCat("sequence: ", config.sequence(),
                                 " changes nothing: a row of this model is a ", unit.row));
 }
