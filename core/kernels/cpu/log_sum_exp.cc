@@ -30,23 +30,11 @@ struct Shares {
       : target(1 - smoothing), each(smoothing > 0 ? smoothing / static_cast<double>(classes) : 0) {}
 };
 
-// Returns the largest of `count` floats; -infinity if there are none.
-template <typename T>
-HWY_INLINE float MaxOfRow(const T* x, int64_t count) {
-  const FloatTag d;
-  const Floats lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
-  Floats max = lowest;
-  ForEachVector(count, [&, x](auto access, int64_t i) HWY_ATTR {
-    max = hn::Max(max, access.WithUnusedLanes(access.Load(x + i), lowest));
-  });
-  return hn::GetLane(hn::MaxOfLanes(d, max));
-}
-
 // Returns the log-sum-exp of `count` logits, and adds their sum times `factor`, unless that is 0,
 // to `sum`.
 template <typename T>
 double LogSumExpOfRow(const T* logits, int64_t count, double factor, double* sum) {
-  const float max = MaxOfRow(logits, count);
+  const float max = MaxOfElements(logits, count);
   // Without a finite logit the sum is 0: -infinity - -infinity is no number.
   const Floats shift = SetF(max == -std::numeric_limits<float>::infinity() ? 0.0F : max);
   double sums[2];

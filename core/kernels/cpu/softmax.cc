@@ -40,20 +40,9 @@ void SoftmaxOfRow(const float* x, float* y, int64_t count) {
                            HWY_ATTR { access.Store(hn::Div(access.Load(y + i), total), y + i); });
 }
 
-// Returns the maximum of `count` 16-bit floats; -infinity if there are none.
-HWY_INLINE float MaxOfHalves(const auto* x, int64_t count) {
-  const FloatTag d;
-  const Floats lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
-  Floats max = lowest;
-  ForEachVector(count, [&, x](auto access, int64_t i) HWY_ATTR {
-    max = hn::Max(max, access.WithUnusedLanes(access.Load(x + i), lowest));
-  });
-  return hn::GetLane(hn::MaxOfLanes(d, max));
-}
-
 template <typename Half>
 void SoftmaxOfRow(const Half* x, Half* y, int64_t count) {
-  const Floats max = SetF(MaxOfHalves(x, count));
+  const Floats max = SetF(MaxOfElements(x, count));
   double sum[1];
   SumVectors<1>(
       count,

@@ -238,6 +238,18 @@ HWY_INLINE float MaxOfFloats(const float* x, int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3))));
 }
 
+// The same of floats of any dtype, one vector after the other.
+template <typename T>
+HWY_INLINE float MaxOfElements(const T* x, int64_t count) {
+  const FloatTag d;
+  const Floats lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  Floats max = lowest;
+  ForEachVector(count, [&, x](auto access, int64_t i) HWY_ATTR {
+    max = hn::Max(max, access.WithUnusedLanes(access.Load(x + i), lowest));
+  });
+  return hn::GetLane(hn::MaxOfLanes(d, max));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::cpu
 HWY_AFTER_NAMESPACE();
