@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/model/model.h"
+#include "core/model/token_fields.h"
 
 namespace tessera {
 
@@ -26,12 +27,8 @@ class LanguageModel : public Model {
   // logits of the next token, f32 [vocabulary]. Positions run from 0 to length - 1.
   virtual Tensor RecordNextToken(Graph& graph, int64_t length) const = 0;
 
-  // "tokens" and "targets", i32 [sequence]: the target of a position is the token that follows it,
-  // or kIgnoreIndex.
   std::vector<BatchField> BatchFields(int64_t sequence) const override {
-    const TensorType type = {DType::kI32, {sequence}};
-    return {{"tokens", type, vocabulary(), 0, "model.vocabulary"},
-            {"targets", type, vocabulary(), kIgnoreIndex, "model.vocabulary"}};
+    return TokenFields(sequence, vocabulary(), "model.vocabulary");
   }
   SampleUnit Unit(int64_t sequence) const override { return {"sequence", "token", sequence}; }
   const LanguageModel* AsLanguageModel() const override { return this; }

@@ -38,10 +38,10 @@ bool IsDue(int64_t step, int64_t every, int64_t last) {
   return step == last || (every > 0 && step % every == 0);
 }
 
-// Returns what the loss is a mean over: bytes of a text, or random tokens; "" for other data.
+// Returns what the loss is a mean over: bytes of a text, or tokens; "" for other data.
 std::string SymbolOf(const ConfiguredRun& configured) {
   if (configured.model->AsLanguageModel() == nullptr) return "";
-  return configured.config.data().file() == kSyntheticData ? "token" : "byte";
+  return TokensAreBytes(configured.config) ? "byte" : "token";
 }
 
 }  // namespace

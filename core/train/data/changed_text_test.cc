@@ -132,7 +132,7 @@ TEST(ChangedTextTest, AGrowingFileIsComparedBySamples) {
 // Regression: it was read through a map, which kills the process where the file has been truncated.
 TEST(ChangedTextTest, AFileThatIsTruncatedWhileItIsReadIsAnError) {
   const std::string path = WriteText("read.txt", MixedText(100000));
-  const auto file = TextDataset::Map(path, 16);
+  const auto file = TextDataset::OpenFile(path, 16);
   ASSERT_TRUE(file.ok());
   std::vector<char> bytes(100);
   EXPECT_TRUE((*file)->ReadAt(99900, absl::MakeSpan(bytes)).ok());

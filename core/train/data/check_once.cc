@@ -16,12 +16,12 @@ constexpr char kError[] = "error ";
 
 }  // namespace
 
-absl::StatusOr<std::string> CheckOncePerHost(const MappedFile* file, const CheckContents& check,
+absl::StatusOr<std::string> CheckOncePerHost(const DataFile* file, const CheckContents& check,
                                              Ranks& ranks) {
   const std::string mine =
       file == nullptr ? "" : absl::StrCat(comm::HostIdentity(), " ", file->Identity());
   ASSIGN_OR_RETURN(const std::vector<std::string> files, ranks.AllGather(mine));
-  // The first rank that has mapped the same file checks it.
+  // The first rank that has opened the same file checks it.
   const auto checking_rank = std::find(files.begin(), files.end(), mine) - files.begin();
   std::string found;
   if (file != nullptr && checking_rank == ranks.rank()) {

@@ -6,18 +6,18 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/train/data/mapped_file.h"
+#include "core/train/data/data_file.h"
 #include "core/train/ranks/ranks.h"
 
 namespace tessera {
 
 // Returns the checksum of a file's contents, or InvalidArgument for contents that are not allowed.
-using CheckContents = std::function<absl::StatusOr<std::string>(const MappedFile& file)>;
+using CheckContents = std::function<absl::StatusOr<std::string>(const DataFile& file)>;
 
 // Collective. Returns what `check` returns for the file of this rank. It is called on one rank of
-// those that have mapped the same file of the same host; the others get its result. A rank may pass
+// those that have opened the same file of the same host; the others get its result. A rank may pass
 // null, and gets "".
-absl::StatusOr<std::string> CheckOncePerHost(const MappedFile* file, const CheckContents& check,
+absl::StatusOr<std::string> CheckOncePerHost(const DataFile* file, const CheckContents& check,
                                              Ranks& ranks);
 
 }  // namespace tessera

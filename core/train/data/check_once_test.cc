@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/fake/fake.h"
+#include "absl/types/span.h"
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 
@@ -24,23 +25,25 @@ struct Checked {
   int checks = 0;
 };
 
-// Each rank maps its file, "" for none, and checks it together with the others.
+// Each rank opens its file, "" for none, and checks it together with the others.
 Checked CheckTogether(const std::vector<std::string>& paths) {
   Checked checked;
   checked.results.resize(paths.size());
   std::atomic<int> checks{0};
-  const auto check = [&](const MappedFile& file) -> absl::StatusOr<std::string> {
+  const auto check = [&](const DataFile& file) -> absl::StatusOr<std::string> {
     ++checks;
-    if (file.contents()[0] == '!') return absl::InvalidArgumentError("no text");
-    return std::string(file.contents());
+    std::string contents(file.opened().bytes, ' ');
+    RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(contents)));
+    if (contents[0] == '!') return absl::InvalidArgumentError("no text");
+    return contents;
   };
   const int size = static_cast<int>(paths.size());
   const std::vector<absl::Status> statuses =
       comm::RunFake({.ranks = size}, [&](comm::World& world) -> absl::Status {
         ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
-        std::unique_ptr<MappedFile> file;
+        std::unique_ptr<DataFile> file;
         if (!paths[world.rank()].empty()) {
-          ASSIGN_OR_RETURN(file, MappedFile::Open(paths[world.rank()]));
+          ASSIGN_OR_RETURN(file, DataFile::Open(paths[world.rank()]));
         }
         const absl::StatusOr<std::string> result = CheckOncePerHost(file.get(), check, *ranks);
         checked.results[world.rank()] =

@@ -15,7 +15,7 @@
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/data/gzip_reader.h"
-#include "core/train/data/mapped_file.h"
+#include "core/train/data/data_file.h"
 
 namespace tessera {
 namespace {
@@ -227,7 +227,7 @@ absl::StatusOr<IdxFile> ParseIdxFile(const std::string& path, absl::string_view 
 }
 
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<MappedFile> file, MappedFile::Open(path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DataFile> file, DataFile::Open(path));
   absl::Status read;  // with the path
   absl::StatusOr<IdxFile> parsed =
       ParseFile(file->opened().bytes, [&](int64_t offset, absl::Span<char> bytes) {

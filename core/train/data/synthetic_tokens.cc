@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/ops/ops.h"
+#include "core/model/token_fields.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -13,8 +13,7 @@ SyntheticTokens::SyntheticTokens(int64_t vocabulary, int64_t sequence, int64_t b
     : vocabulary_(vocabulary),
       sequence_(sequence),
       batch_(batch),
-      fields_({{"tokens", {DType::kI32, {sequence}}, vocabulary, 0},
-               {"targets", {DType::kI32, {sequence}}, vocabulary, kIgnoreIndex}}),
+      fields_(TokenFields(sequence, vocabulary)),
       training_(MakeStream(seed, "data.synthetic.train")),
       evaluation_(MakeStream(seed, "data.synthetic.evaluate")) {}
 
@@ -37,7 +36,7 @@ absl::Status SyntheticTokens::Read(DataSplit split, size_t field, const Box& box
                                    absl::Span<char> bytes) const {
   RETURN_IF_ERROR(CheckRead(split, field, box, bytes));
   const RandomStream stream = split == DataSplit::kTrain ? training_ : evaluation_;
-  const int64_t first_column = box.start[1] + (fields_[field].name == "targets" ? 1 : 0);
+  const int64_t first_column = box.start[1] + (fields_[field].name == kTargets ? 1 : 0);
   char* out = bytes.data();
   for (int64_t row = box.start[0]; row < box.start[0] + box.extent[0]; ++row) {
     auto element = static_cast<uint64_t>((row % batch_) * (sequence_ + 1) + first_column);

@@ -5,19 +5,23 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/checksum.h"
 
 namespace tessera {
 namespace {
 
 // Read at once, so that the checksum finds the bytes in a cache.
-constexpr size_t kChunkBytes = size_t{256} << 10;
+constexpr int64_t kChunkBytes = int64_t{256} << 10;
+constexpr char kTokenIds[] = "a file of token ids";
 // Texts hold a few control bytes by accident.
 constexpr int64_t kBytesPerControl = 100;
 
@@ -39,17 +43,29 @@ bool IsPlain(uint64_t word) {
   return ((word | ~from_7 | (from_14 & ~from_32) | from_127) & kHigh) == 0;
 }
 
-// The bytes of a text that are not as they should be.
+// A byte that is not as it should be.
+struct Fault {
+  int64_t offset = -1;  // in the text; -1 if there is none
+  unsigned char byte = 0;
+
+  bool exists() const { return offset >= 0; }
+};
+
 struct Faults {
-  const char* invalid = nullptr;  // begins no valid character
-  const char* zero = nullptr;
-  const char* control = nullptr;  // the first one
+  Fault invalid;  // begins no valid character
+  Fault zero;
+  Fault control;  // the first one
   int64_t controls = 0;
 };
 
-// Records the faults of a piece of text, which begins and ends with a character. Returns false at a
-// fault after which nothing more needs to be checked: a zero byte, or bytes that are not UTF-8.
-bool FindFaults(const char* at, const char* end, Faults* faults) {
+// Records the faults of a piece of text that begins at an offset, and begins and ends with a
+// character. Returns false at a fault after which nothing more needs to be checked: a zero byte, or
+// bytes that are not UTF-8.
+bool FindFaults(absl::string_view piece, int64_t offset, Faults* faults) {
+  const char *at = piece.data(), *const end = at + piece.size();
+  const auto fault_at = [&](const char* byte) {
+    return Fault{offset + (byte - piece.data()), static_cast<unsigned char>(*byte)};
+  };
   while (at < end) {
     const char* next = at;
     for (uint64_t word = 0; end - next >= 8; next += 8) {
@@ -65,24 +81,24 @@ bool FindFaults(const char* at, const char* end, Faults* faults) {
       }
       const auto byte = static_cast<unsigned char>(*next);
       if (byte >= 0x80 || !IsControl(byte)) continue;
-      if (byte == 0 && faults->zero == nullptr) faults->zero = next;
-      if (faults->control == nullptr) faults->control = next;
+      if (byte == 0 && !faults->zero.exists()) faults->zero = fault_at(next);
+      if (!faults->control.exists()) faults->control = fault_at(next);
       ++faults->controls;
     }
     const char* const invalid = utf8::find_invalid(begin, next);
-    if (invalid != next) faults->invalid = invalid;
-    if (faults->invalid != nullptr || faults->zero != nullptr) return false;
+    if (invalid != next) faults->invalid = fault_at(invalid);
+    if (faults->invalid.exists() || faults->zero.exists()) return false;
     at = next;
   }
   return true;
 }
 
-// Returns the last border of a character in [at - 3, at].
-const char* BorderBefore(const char* at) {
-  for (int back = 0; back <= 3; ++back) {
-    if ((static_cast<unsigned char>(at[-back]) & 0xC0) != 0x80) return at - back;
+// Returns how many of the last bytes of a piece belong to a character that may go on behind it.
+size_t UnfinishedBytes(absl::string_view piece) {
+  for (size_t back = 1; back <= std::min<size_t>(4, piece.size()); ++back) {
+    if ((static_cast<unsigned char>(piece[piece.size() - back]) & 0xC0) != 0x80) return back;
   }
-  return at;  // not UTF-8
+  return 0;  // not UTF-8
 }
 
 // Returns whether zero bytes are at most of the even, or of the odd, offsets of the beginning: text
@@ -115,6 +131,9 @@ std::string FormatOf(absl::string_view path, absl::string_view text) {
       {"\x93NUMPY", "a NumPy array"},
       {"\x89HDF", "an HDF5 file"},
       {"%PDF", "a PDF document"},
+      {"\0\0\x08\x01"s, "an IDX file of labels"},
+      {"\0\0\x08\x03"s, "an IDX file of pictures"},
+      {"\0\0\x08\x04"s, "an IDX file of pictures"},
       {"\xff\xfe\0\0"s, "text in UTF-32"},
       {"\0\0\xfe\xff"s, "text in UTF-32"},
       {"\xff\xfe", "text in UTF-16"},
@@ -127,7 +146,7 @@ std::string FormatOf(absl::string_view path, absl::string_view text) {
     return "a safetensors file";
   }
   if (LooksLikeUtf16(text)) return "text in UTF-16";
-  if (absl::EndsWithIgnoreCase(path, ".bin")) return "a file of token ids";
+  if (absl::EndsWithIgnoreCase(path, ".bin")) return kTokenIds;
   return "";
 }
 
@@ -136,67 +155,134 @@ absl::Status IsNoText(absl::string_view path, absl::string_view text, absl::stri
   std::string message = absl::StrCat(path, ": is not UTF-8 text: ", fault);
   if (absl::StartsWith(format, "text in")) {
     absl::StrAppend(&message, "; it looks like ", format, ": convert it with iconv -t UTF-8");
+  } else if (absl::StartsWith(format, "an IDX") || format == kTokenIds) {
+    absl::StrAppend(&message, "; it looks like ", format, ": a text would be right");
   } else if (!format.empty()) {
     absl::StrAppend(&message, "; it looks like ", format, ": extract its text to a file");
   }
   return absl::InvalidArgumentError(message);
 }
 
-absl::Status ToStatus(const Faults& faults, absl::string_view path, absl::string_view text) {
-  const auto byte_at = [&](const char* at) {
-    return absl::StrFormat("byte 0x%02x at offset %d, in line %d,", static_cast<unsigned char>(*at),
-                           at - text.data(), 1 + std::count(text.data(), at, '\n'));
-  };
-  if (faults.zero != nullptr && (faults.invalid == nullptr || faults.zero < faults.invalid)) {
-    return IsNoText(path, text, absl::StrCat(byte_at(faults.zero), " occurs in no text"));
-  }
-  if (faults.invalid != nullptr) {
-    return IsNoText(path, text,
-                    absl::StrCat(byte_at(faults.invalid), " begins no valid character"));
-  }
-  if (faults.controls * kBytesPerControl > static_cast<int64_t>(text.size())) {
-    return IsNoText(path, text,
-                    absl::StrCat(byte_at(faults.control), " is the first of ", faults.controls,
-                                 " control bytes"));
+// Reads bytes of a text at an offset. Those that are asked for are in it.
+using ReadAt = std::function<absl::Status(int64_t offset, absl::Span<char> bytes)>;
+
+struct Text {
+  absl::string_view path;
+  int64_t bytes;
+  ReadAt read_at;
+};
+
+// Calls visit(piece, offset) for the first `bytes` bytes of a text, in pieces that begin and end
+// with a character, until it returns false. A character that goes on behind them is left out, but
+// at the end of the text.
+template <typename Visit>
+absl::Status VisitPieces(const Text& text, int64_t bytes, const Visit& visit) {
+  std::string buffer;
+  for (int64_t offset = 0; offset + static_cast<int64_t>(buffer.size()) < bytes;) {
+    const auto kept = static_cast<int64_t>(buffer.size());
+    const int64_t read = std::min(kChunkBytes, bytes - offset - kept);
+    buffer.resize(kept + read);
+    RETURN_IF_ERROR(text.read_at(offset + kept, absl::MakeSpan(buffer).subspan(kept)));
+    const bool is_end = offset + kept + read == text.bytes;
+    const size_t left = is_end ? 0 : UnfinishedBytes(buffer);
+    if (!visit(absl::string_view(buffer).substr(0, buffer.size() - left), offset)) break;
+    offset += static_cast<int64_t>(buffer.size() - left);
+    buffer.erase(0, buffer.size() - left);
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckNoJson(absl::string_view path, absl::string_view text) {
+// Returns the line of a byte, from 1 on. Reads the text up to there again.
+absl::StatusOr<int64_t> LineOf(int64_t offset, const Text& text) {
+  int64_t line = 1;
+  std::string piece;
+  for (int64_t at = 0; at < offset; at += static_cast<int64_t>(piece.size())) {
+    piece.resize(std::min(kChunkBytes, offset - at));
+    RETURN_IF_ERROR(text.read_at(at, absl::MakeSpan(piece)));
+    line += std::count(piece.begin(), piece.end(), '\n');
+  }
+  return line;
+}
+
+// Returns the first bytes of a text, of which formats are recognised.
+absl::StatusOr<std::string> StartOf(const Text& text) {
+  std::string start(std::min<int64_t>(text.bytes, 4096), ' ');
+  RETURN_IF_ERROR(text.read_at(0, absl::MakeSpan(start)));
+  return start;
+}
+
+// `checked` bytes have these faults.
+absl::Status ToStatus(const Faults& faults, const Text& text, int64_t checked) {
+  const bool is_zero =
+      faults.zero.exists() &&
+      (!faults.invalid.exists() || faults.zero.offset < faults.invalid.offset);
+  const bool is_control = faults.controls * kBytesPerControl > checked;
+  if (!is_zero && !faults.invalid.exists() && !is_control) return absl::OkStatus();
+  const Fault& fault = is_zero                   ? faults.zero
+                       : faults.invalid.exists() ? faults.invalid
+                                                 : faults.control;
+  ASSIGN_OR_RETURN(const int64_t line, LineOf(fault.offset, text));
+  ASSIGN_OR_RETURN(const std::string start, StartOf(text));
+  const std::string why =
+      is_zero                   ? " occurs in no text"
+      : faults.invalid.exists() ? " begins no valid character"
+                                : absl::StrCat(" is the first of ", faults.controls,
+                                               " control bytes");
+  return IsNoText(text.path, start,
+                  absl::StrFormat("byte 0x%02x at offset %d, in line %d,%s", fault.byte,
+                                  fault.offset, line, why));
+}
+
+absl::Status CheckNoJson(const Text& text) {
   const bool named =
-      absl::EndsWithIgnoreCase(path, ".json") || absl::EndsWithIgnoreCase(path, ".jsonl");
-  const absl::string_view start = absl::StripLeadingAsciiWhitespace(text.substr(0, 4096));
-  if (!named || start.empty() || (start[0] != '{' && start[0] != '[')) return absl::OkStatus();
+      absl::EndsWithIgnoreCase(text.path, ".json") || absl::EndsWithIgnoreCase(text.path, ".jsonl");
+  if (!named) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string start, StartOf(text));
+  const absl::string_view json = absl::StripLeadingAsciiWhitespace(start);
+  if (json.empty() || (json[0] != '{' && json[0] != '[')) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(path,
+      absl::StrCat(text.path,
                    ": is a JSON file: extract its texts to a file, because its names and "
                    "brackets would be trained on; to train on them, name it .txt"));
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> CheckText(absl::string_view path, absl::string_view contents) {
-  if (absl::Status json = CheckNoJson(path, contents); !json.ok()) return json;
+// Checks the first `bytes` bytes of a text and returns their checksum.
+absl::StatusOr<std::string> Check(const Text& text, int64_t bytes) {
+  RETURN_IF_ERROR(CheckNoJson(text));
   Checksum checksum;
   Faults faults;
-  const char* const end = contents.data() + contents.size();
-  for (const char* at = contents.data(); at < end;) {
-    const size_t rest = end - at;
-    const char* const next = rest <= kChunkBytes ? end : BorderBefore(at + kChunkBytes);
-    if (!FindFaults(at, next, &faults)) break;
-    checksum.Update(absl::MakeConstSpan(at, next - at));
-    at = next;
-  }
-  if (absl::Status status = ToStatus(faults, path, contents); !status.ok()) return status;
+  RETURN_IF_ERROR(VisitPieces(text, bytes, [&](absl::string_view piece, int64_t offset) {
+    if (!FindFaults(piece, offset, &faults)) return false;
+    checksum.Update(piece);
+    return true;
+  }));
+  RETURN_IF_ERROR(ToStatus(faults, text, bytes));
   return checksum.Hex();
 }
 
-absl::Status CheckBeginningOfText(absl::string_view path, absl::string_view contents) {
-  const absl::string_view beginning =
-      contents.size() <= kChunkBytes
-          ? contents
-          : contents.substr(0, BorderBefore(contents.data() + kChunkBytes) - contents.data());
-  return CheckText(path, beginning).status();
+Text ContentsOf(const DataFile& file) {
+  return {file.path(), file.opened().bytes, [&file](int64_t offset, absl::Span<char> bytes) {
+            return file.ReadAt(offset, bytes);
+          }};
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CheckText(const DataFile& file) {
+  return Check(ContentsOf(file), file.opened().bytes);
+}
+
+absl::StatusOr<std::string> CheckText(const std::string& path, absl::string_view contents) {
+  const auto bytes = static_cast<int64_t>(contents.size());
+  const Text text = {path, bytes, [contents](int64_t offset, absl::Span<char> read) {
+                       std::copy_n(contents.begin() + offset, read.size(), read.begin());
+                       return absl::OkStatus();
+                     }};
+  return Check(text, bytes);
+}
+
+absl::Status CheckBeginningOfText(const DataFile& file) {
+  return Check(ContentsOf(file), std::min(file.opened().bytes, kChunkBytes)).status();
 }
 
 }  // namespace tessera

@@ -1,8 +1,10 @@
 #include "core/train/data/text_check.h"
 
+#include <filesystem>
 #include <string>
 
 #include "core/train/checkpoint/checksum.h"
+#include "core/train/data/testing/texts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -59,14 +61,33 @@ TEST(TextCheckTest, RefusesControlBytes) {
   EXPECT_TRUE(CheckText("text", "\x1b[1mbold\x1b[0m\f\v\b\r\n\t").ok());
 }
 
+absl::Status CheckBeginning(const std::string& text) {
+  const auto file = DataFile::Open(WriteText("text_check_test.txt", text));
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file.ok() ? CheckBeginningOfText(**file) : file.status();
+}
+
 TEST(TextCheckTest, ABeginningEndsWithACharacter) {
   for (const int shift : {0, 1, 2}) {
     const std::string text = std::string(shift, 'a') + Repeat("\xe2\x82\xac", 200000);
-    EXPECT_TRUE(CheckBeginningOfText("text", text).ok()) << shift;
-    EXPECT_TRUE(CheckBeginningOfText("text", text + "\xff").ok()) << "it is read no further";
-    EXPECT_FALSE(CheckBeginningOfText("text", "\xff" + text).ok());
+    EXPECT_TRUE(CheckBeginning(text).ok()) << shift;
+    EXPECT_TRUE(CheckBeginning(text + "\xff").ok()) << "it is read no further";
+    EXPECT_FALSE(CheckBeginning("\xff" + text).ok());
   }
-  EXPECT_FALSE(CheckBeginningOfText("text", "short\xff").ok());
+  EXPECT_FALSE(CheckBeginning("short\xff").ok());
+}
+
+// Regression: the file was mapped, and the process was killed (SIGBUS).
+TEST(TextCheckTest, AFileThatIsMadeShorterMeanwhileIsAnError) {
+  const std::string path = WriteText("shorter.txt", Repeat("some text\n", 100000));
+  const auto file = DataFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::filesystem::resize_file(path, 5000);
+  const auto checked = CheckText(**file);
+  EXPECT_EQ(checked.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(checked.status().message(),
+            path + ": the file was changed while it was in use: it had 1000000 bytes when it was "
+                   "opened, and ends at byte 5000 now");
 }
 
 TEST(TextCheckTest, NamesTheFormat) {
@@ -76,6 +97,8 @@ TEST(TextCheckTest, NamesTheFormat) {
   EXPECT_THAT(Error("a", "PK\x03\x04" + binary), HasSubstr("looks like a ZIP archive"));
   EXPECT_THAT(Error("a", "\x40\0\0\0\0\0\0\0{\"w\":"s + binary),
               HasSubstr("looks like a safetensors file"));
+  EXPECT_THAT(Error("a", "\0\0\x08\x03"s + binary),
+              HasSubstr("looks like an IDX file of pictures: a text would be right"));
   EXPECT_THAT(Error("a", "\xff\xfeh\0i\0"s), HasSubstr("in UTF-16: convert it with iconv"));
   EXPECT_THAT(Error("a", Repeat("\0h\0e\0l\0l\0o"s, 20)), HasSubstr("looks like text in UTF-16"));
   EXPECT_THAT(Error("a", Repeat("h\0e\0l\0l\0o\0"s, 20)), HasSubstr("looks like text in UTF-16"));

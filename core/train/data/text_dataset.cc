@@ -8,7 +8,7 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
-#include "core/ops/ops.h"
+#include "core/model/token_fields.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/train/checkpoint/checksum.h"
@@ -37,7 +37,7 @@ int64_t UniformBelow(const PhiloxBlock& block, int64_t count) {
 
 // Returns the checksum of bytes [0, bytes) of a file as they are now, in chunks of `chunk` bytes
 // that begin every `stride` bytes, and of the last chunk.
-absl::StatusOr<std::string> ChecksumOfChunks(const MappedFile& file, int64_t bytes, int64_t chunk,
+absl::StatusOr<std::string> ChecksumOfChunks(const DataFile& file, int64_t bytes, int64_t chunk,
                                              int64_t stride) {
   Checksum checksum;
   std::vector<char> buffer(std::min(bytes, chunk));
@@ -55,13 +55,13 @@ absl::StatusOr<std::string> ChecksumOfChunks(const MappedFile& file, int64_t byt
 }
 
 // Returns the checksum of all bytes that a file had when it was opened, as they are now.
-absl::StatusOr<std::string> ChecksumNow(const MappedFile& file) {
+absl::StatusOr<std::string> ChecksumNow(const DataFile& file) {
   constexpr int64_t kChunkBytes = int64_t{256} << 10;
   return ChecksumOfChunks(file, file.opened().bytes, kChunkBytes, kChunkBytes);
 }
 
 // Returns the checksum of samples of these bytes. An insertion or a removal moves the last one.
-absl::StatusOr<std::string> SampleNow(const MappedFile& file) {
+absl::StatusOr<std::string> SampleNow(const DataFile& file) {
   constexpr int64_t kSamples = 64, kSampleBytes = 4096;
   const int64_t bytes = file.opened().bytes;
   return ChecksumOfChunks(file, bytes, kSampleBytes, std::max(kSampleBytes, bytes / kSamples));
@@ -69,11 +69,11 @@ absl::StatusOr<std::string> SampleNow(const MappedFile& file) {
 
 }  // namespace
 
-TextDataset::TextDataset(std::unique_ptr<MappedFile> file, std::string checksum, std::string sample,
+TextDataset::TextDataset(std::unique_ptr<DataFile> file, std::string checksum, std::string sample,
                          int64_t sequence, uint64_t seed)
     : file_(std::move(file)),
       sequence_(sequence),
-      fields_(FieldsOf(sequence)),
+      fields_(TokenFields(sequence, kByteTokens)),
       order_(MakeStream(seed, "data.order")),
       offset_(MakeStream(seed, "data.offset")),
       training_bytes_(TrainingBytes(file_->opened().bytes, sequence + 1)),
@@ -82,13 +82,13 @@ TextDataset::TextDataset(std::unique_ptr<MappedFile> file, std::string checksum,
       sample_(std::move(sample)),
       checked_(file_->opened()) {}
 
-absl::StatusOr<std::unique_ptr<MappedFile>> TextDataset::Map(absl::string_view path,
-                                                             int64_t sequence) {
+absl::StatusOr<std::unique_ptr<DataFile>> TextDataset::OpenFile(absl::string_view path,
+                                                                int64_t sequence) {
   if (sequence < 1 || sequence > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read a text in sequences of ", sequence,
                                                    " tokens: 1 to 2147483647 would be right"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, MappedFile::Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<DataFile> file, DataFile::Open(path));
   const int64_t bytes = file->opened().bytes;
   const int64_t window = sequence + 1;
   if (bytes >= 2 * window) return file;
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<MappedFile>> TextDataset::Map(absl::string_view p
       2 * window, " bytes or more would be right", shorter));
 }
 
-absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Create(std::unique_ptr<MappedFile> file,
+absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Create(std::unique_ptr<DataFile> file,
                                                                  std::string checksum,
                                                                  int64_t sequence, uint64_t seed) {
   ASSIGN_OR_RETURN(std::string sample, SampleNow(*file));
@@ -111,8 +111,8 @@ absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Create(std::unique_ptr
 
 absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view path,
                                                                int64_t sequence, uint64_t seed) {
-  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, Map(path, sequence));
-  ASSIGN_OR_RETURN(std::string checksum, CheckText(file->path(), file->contents()));
+  ASSIGN_OR_RETURN(std::unique_ptr<DataFile> file, OpenFile(path, sequence));
+  ASSIGN_OR_RETURN(std::string checksum, CheckText(*file));
   return Create(std::move(file), std::move(checksum), sequence, seed);
 }
 
@@ -154,11 +154,6 @@ int64_t TextDataset::TrainingWindow(int64_t row) const {
 
 int64_t TextDataset::RowsPerEpoch(int64_t sequence) const {
   return WindowsPerEpoch(TrainingBytes(file_->opened().bytes, sequence + 1), sequence + 1);
-}
-
-std::vector<BatchField> TextDataset::FieldsOf(int64_t sequence) {
-  const TensorType type = {DType::kI32, {sequence}};
-  return {{"tokens", type, kByteTokens}, {"targets", type, kByteTokens, kIgnoreIndex}};
 }
 
 absl::Status TextDataset::Read(DataSplit split, size_t field, const Box& box,

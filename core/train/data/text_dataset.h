@@ -28,7 +28,7 @@
 #include "core/sync/mutex.h"
 #include "core/tensor/random.h"
 #include "core/train/data/dataset.h"
-#include "core/train/data/mapped_file.h"
+#include "core/train/data/data_file.h"
 
 namespace tessera {
 
@@ -38,22 +38,22 @@ inline constexpr int64_t kByteTokens = 256;
 // Thread safety: const methods may be called from several threads concurrently.
 class TextDataset : public Dataset {
  public:
-  // Maps the file and reads all of it once, to check it. `seed` determines the order of training.
+  // Opens the file and reads all of it once, to check it. `seed` determines the order of training.
   // Returns an error, with the file's name, for a file that is missing, a folder, empty, no text
   // (text_check.h), or too short for one window in each split.
   static absl::StatusOr<std::unique_ptr<TextDataset>> Open(absl::string_view path, int64_t sequence,
                                                            uint64_t seed);
 
-  // The two halves of Open, for ranks of which one reads the file for others. Map maps the file and
-  // checks its length, but reads none of it. `checksum` is what CheckText returns for the contents.
-  static absl::StatusOr<std::unique_ptr<MappedFile>> Map(absl::string_view path, int64_t sequence);
-  static absl::StatusOr<std::unique_ptr<TextDataset>> Create(std::unique_ptr<MappedFile> file,
+  // The two halves of Open, for ranks of which one reads the file for others. OpenFile opens the
+  // file and checks its length, but reads none of it. `checksum` is what CheckText returns for it.
+  static absl::StatusOr<std::unique_ptr<DataFile>> OpenFile(absl::string_view path,
+                                                            int64_t sequence);
+  static absl::StatusOr<std::unique_ptr<TextDataset>> Create(std::unique_ptr<DataFile> file,
                                                              std::string checksum, int64_t sequence,
                                                              uint64_t seed);
 
   // "tokens", and "targets", each of which is the token that follows.
   const std::vector<BatchField>& fields() const override { return fields_; }
-  static std::vector<BatchField> FieldsOf(int64_t sequence);
 
   // "text of 4351234 bytes, XXH3-128 1f3c...", for the contents of the file when it was opened.
   std::string Fingerprint() const override;
@@ -81,14 +81,14 @@ class TextDataset : public Dataset {
   int64_t evaluation_windows() const { return evaluation_bytes() / (sequence_ + 1); }
 
  private:
-  TextDataset(std::unique_ptr<MappedFile> file, std::string checksum, std::string sample,
+  TextDataset(std::unique_ptr<DataFile> file, std::string checksum, std::string sample,
               int64_t sequence, uint64_t seed);
 
   // Return the offset in the file of a row's window.
   int64_t TrainingWindow(int64_t row) const;
   int64_t EvaluationWindow(int64_t row) const { return training_bytes_ + row * (sequence_ + 1); }
 
-  const std::unique_ptr<MappedFile> file_;
+  const std::unique_ptr<DataFile> file_;
   const int64_t sequence_;
   const std::vector<BatchField> fields_;
   const RandomStream order_;   // of an epoch's windows

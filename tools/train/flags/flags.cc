@@ -15,6 +15,7 @@
 #include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
+#include "core/train/data/readers/reader_list.h"
 #include "tools/train/flags/check_combination.h"
 #include "tools/train/flags/flag_fields.h"
 #include "tools/train/flags/shell_word.h"
@@ -49,10 +50,7 @@ ABSL_FLAG(std::string, config, "", "a configuration file; its fields override th
 ABSL_FLAG(std::vector<std::string>, set, {},
           "fields of the configuration, which override the file's: "
           "model.layers=6,optimizer.lr=1e-3; a list is written [64;32]");
-ABSL_FLAG(
-    std::string, data, "",
-    "a UTF-8 text, of which each byte is a token; a folder of pictures, in the files of MNIST; "
-    "fashion-mnist; or synthetic, for random rows; without it, the King James Bible");
+ABSL_FLAG(std::string, data, "", tessera::DataHelp());
 
 ABSL_FLAG(int64_t, steps, 0, "total number of steps, including those before a resume");
 ABSL_FLAG(int64_t, epochs, 0,

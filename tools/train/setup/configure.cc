@@ -12,7 +12,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
-#include "core/train/data/mapped_file.h"
+#include "core/train/data/readers/reader.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/backends/backends.h"
 #include "tools/train/flags/config_sources.h"
@@ -77,10 +77,10 @@ absl::StatusOr<int64_t> SampleTokens(const CommandLine& line, const RunConfig& c
   const int64_t tokens = config.sample().tokens();
   const bool samples = line.mode == Mode::kSample;
   const bool generates = model.AsLanguageModel() != nullptr;
-  if (generates && config.data().file() != kSyntheticData) {
+  if (generates && TokensAreBytes(config)) {
     return samples && tokens == 0 ? kDefaultSampleTokens : tokens;
   }
-  const std::string which = generates ? "a model of synthetic data" : "this model";
+  const std::string which = generates ? "a model of tokens that are no bytes" : "this model";
   if (samples) {
     return absl::InvalidArgumentError(absl::StrCat(which, " generates no text to sample"));
   }
@@ -93,10 +93,9 @@ absl::StatusOr<int64_t> SampleTokens(const CommandLine& line, const RunConfig& c
 // Adds a note if the user set the length of a sequence for a model whose rows have none.
 void NoteUnusedSequence(const CommandLine& line, const RunConfig& config, const Model& model,
                         std::vector<std::string>* notes) {
-  const SampleUnit unit = model.Unit(1);
-  if (unit.per_row != model.Unit(2).per_row || !SetsField(line, "sequence")) return;
+  if (RowsAreSequences(model) || !SetsField(line, "sequence")) return;
   notes->push_back(absl::StrCat("sequence: ", config.sequence(),
-                                " changes nothing: a row of this model is a ", unit.row));
+                                " changes nothing: a row of this model is a ", model.Unit(1).row));
 }
 
 // Returns the threads of a rank: those of the configuration, or else the number of its cores.
@@ -125,7 +124,7 @@ absl::Status CheckPredicts(const RunConfig& config, const Model& model) {
 struct LocalSetup {
   EffectiveConfig effective;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<MappedFile> text;  // the data; null if they are not used or synthetic
+  UnreadData data;  // empty if the run reads none
 };
 
 absl::StatusOr<LocalSetup> MakeLocalSetup(const CommandLine& line,
@@ -145,7 +144,7 @@ absl::StatusOr<LocalSetup> MakeLocalSetup(const CommandLine& line,
   if (line.mode == Mode::kPredict) {
     RETURN_IF_ERROR(CheckPredicts(config, *local.effective.model));
   } else if (line.mode != Mode::kSample) {
-    ASSIGN_OR_RETURN(local.text, MapText(config, *local.effective.model));
+    ASSIGN_OR_RETURN(local.data, OpenUnread(config, *local.effective.model));
   }
   return local;
 }
@@ -221,9 +220,9 @@ absl::StatusOr<EffectiveConfig> EffectiveConfigAlone(const CommandLine& line,
   ASSIGN_OR_RETURN(local.effective,
                    MakeEffectiveConfig(line, definition, checkpoint, plan, &unused_notes));
   if (line.epochs == 0) return std::move(local.effective);
-  ASSIGN_OR_RETURN(local.text, MapText(local.effective.config, *local.effective.model));
+  ASSIGN_OR_RETURN(local.data, OpenUnread(local.effective.config, *local.effective.model));
   ASSIGN_OR_RETURN(const OpenedData data, OpenData(line, definition, checkpoint, local.effective,
-                                                   std::move(local.text), alone, &unused_notes));
+                                                   std::move(local.data), alone, &unused_notes));
   RETURN_IF_ERROR(
       SetEpochs(line, definition, checkpoint, plan, data, &local.effective, &unused_notes));
   return std::move(local.effective);
@@ -265,7 +264,7 @@ absl::StatusOr<ConfiguredRun> ConfigureRun(const CommandLine& line,
   EffectiveConfig& effective = local->effective;
   RETURN_IF_ERROR(CompareConfigurations(effective.facts, *local->backend, ranks));
   ASSIGN_OR_RETURN(OpenedData data, OpenData(line, definition, checkpoint, effective,
-                                             std::move(local->text), ranks, notes));
+                                             std::move(local->data), ranks, notes));
   if (line.epochs > 0) {
     RETURN_IF_ERROR(
         ranks.Agree(SetEpochs(line, definition, checkpoint, plan, data, &effective, notes)));

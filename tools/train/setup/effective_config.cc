@@ -10,9 +10,9 @@
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/config/text_bounds.h"
+#include "core/train/data/readers/reader_list.h"
 #include "tools/train/flags/config_sources.h"
 #include "tools/train/folder/run_folder.h"
-#include "tools/train/setup/data_source.h"
 #include "tools/train/setup/plan_source.h"
 #include "tools/train/setup/schedule_of_run.h"
 

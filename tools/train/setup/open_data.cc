@@ -58,12 +58,15 @@ absl::Status CheckData(const CommandLine& line, const RunConfig& config,
 // Returns the row of the data at which a resumed run goes on. A note says so if that is not where
 // it stopped.
 absl::StatusOr<int64_t> RowToResumeAt(const CommandLine& line, const ModelDefinition& definition,
-                                      const RunConfig& config, const Checkpoint& checkpoint,
-                                      const Dataset& dataset, std::vector<std::string>* notes) {
+                                      const EffectiveConfig& effective,
+                                      const Checkpoint& checkpoint, const Dataset& dataset,
+                                      std::vector<std::string>* notes) {
+  const RunConfig& config = effective.config;
   RETURN_IF_ERROR(CheckData(line, config, checkpoint, dataset, notes));
   if (line.mode != Mode::kTrain) return 0;
   ASSIGN_OR_RETURN(const ConfigEditor saved, ConfigOf(checkpoint, definition));
   ASSIGN_OR_RETURN(const DataPosition before, PositionOf(checkpoint, saved.config()));
+  if (!RowsAreSequences(*effective.model)) return before.rows;
   const int64_t sequence = config.sequence();
   const int64_t row = PositionFor(before, sequence, dataset).rows;
   const int64_t epoch = dataset.RowsPerEpoch(sequence);
@@ -79,7 +82,7 @@ absl::StatusOr<int64_t> RowToResumeAt(const CommandLine& line, const ModelDefini
 
 absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefinition& definition,
                                     const Checkpoint* checkpoint, const EffectiveConfig& effective,
-                                    std::unique_ptr<MappedFile> text, Ranks& ranks,
+                                    UnreadData unread, Ranks& ranks,
                                     std::vector<std::string>* notes) {
   OpenedData data;
   const bool plans_new_run = line.plan_only && checkpoint == nullptr && line.epochs == 0;
@@ -88,12 +91,12 @@ absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefiniti
   const Model& model = *effective.model;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset =
       line.mode == Mode::kPredict ? OpenRowsToPredict(config, model)
-                                  : OpenDataset(config, model, std::move(text), ranks);
+                                  : OpenDataset(std::move(unread), ranks);
   RETURN_IF_ERROR(ranks.Agree(dataset.status()));
   data.dataset = *std::move(dataset);
   if (checkpoint != nullptr && line.mode != Mode::kPredict) {
     const absl::StatusOr<int64_t> row =
-        RowToResumeAt(line, definition, config, *checkpoint, *data.dataset, notes);
+        RowToResumeAt(line, definition, effective, *checkpoint, *data.dataset, notes);
     RETURN_IF_ERROR(ranks.Agree(row.status()));
     data.first_row = *row;
   }

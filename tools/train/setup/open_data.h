@@ -12,7 +12,7 @@
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/dataset.h"
-#include "core/train/data/mapped_file.h"
+#include "core/train/data/readers/reader.h"
 #include "core/train/ranks/ranks.h"
 #include "tools/train/flags/flags.h"
 #include "tools/train/setup/effective_config.h"
@@ -28,11 +28,11 @@ struct OpenedData {
 };
 
 // Opens the data, if the run reads them, and compares them among ranks and with the checkpoint,
-// which is null for a new run. `text` is that of MapText (data_source.h). Collective; errors are
-// agreed ones.
+// which is null for a new run. `unread` is that of OpenUnread (data_source.h), if the run reads any.
+// Collective; errors are agreed ones.
 absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefinition& definition,
                                     const Checkpoint* checkpoint, const EffectiveConfig& effective,
-                                    std::unique_ptr<MappedFile> text, Ranks& ranks,
+                                    UnreadData unread, Ranks& ranks,
                                     std::vector<std::string>* notes);
 
 // Returns the total number of steps of a run that takes its data `epochs` times, after the steps of

@@ -149,7 +149,7 @@ std::vector<std::string> WasteNotes(const CommandLine& line, const ConfiguredRun
                                     const std::string& plugin) {
   std::vector<std::string> notes;
   const LanguageModel* const language = configured.model->AsLanguageModel();
-  const bool bytes = configured.config.data().file() != kSyntheticData;
+  const bool bytes = TokensAreBytes(configured.config);
   if (configured.checkpoint == nullptr && bytes && language != nullptr &&
       language->vocabulary() > kByteTokens) {
     notes.push_back(absl::StrCat("the tokens of the data are bytes: ", kByteTokens,

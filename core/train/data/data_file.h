@@ -1,6 +1,9 @@
-// A regular file mapped as read-only memory. The system reads pages when they are first accessed.
-#ifndef TESSERA_CORE_TRAIN_DATA_MAPPED_FILE_H_
-#define TESSERA_CORE_TRAIN_DATA_MAPPED_FILE_H_
+// A regular file that is open for reading.
+//
+// It is read, not mapped: a process that accesses mapped bytes which have been removed from the
+// file meanwhile is killed (SIGBUS).
+#ifndef TESSERA_CORE_TRAIN_DATA_DATA_FILE_H_
+#define TESSERA_CORE_TRAIN_DATA_DATA_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -26,20 +29,13 @@ struct FileVersion {
 };
 
 // Thread safety: immutable.
-class MappedFile {
+class DataFile {
  public:
   // Returns the system's error (NotFound, PermissionDenied, ...), or InvalidArgument for a folder,
   // a pipe or an empty file. Every message starts with the path.
-  static absl::StatusOr<std::unique_ptr<MappedFile>> Open(absl::string_view path);
-
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  static absl::StatusOr<std::unique_ptr<DataFile>> Open(absl::string_view path);
 
   const std::string& path() const { return path_; }
-  // Valid as long as this object. Reading bytes that have been removed from the file kills the
-  // process (SIGBUS).
-  absl::string_view contents() const { return {data_, size_}; }
   // The file when it was opened.
   const FileVersion& opened() const { return opened_; }
   // Returns the same text for two files of one host only if they are the same file, unchanged
@@ -47,7 +43,7 @@ class MappedFile {
   std::string Identity() const;
 
   // Returns the file's present version. FailedPrecondition if it is shorter than when it was
-  // opened. It may be longer: contents() is without what was appended.
+  // opened. It may be longer.
   absl::StatusOr<FileVersion> Version() const;
 
   // Reads the bytes at an offset as they are in the file now. FailedPrecondition if the file ends
@@ -55,16 +51,14 @@ class MappedFile {
   absl::Status ReadAt(int64_t offset, absl::Span<char> bytes) const;
 
  private:
-  MappedFile(std::string path, FileDescriptor fd);
+  DataFile(std::string path, FileDescriptor fd);
 
   const std::string path_;
   const FileDescriptor fd_;
   FileVersion opened_;
   uint64_t device_ = 0, inode_ = 0;
-  const char* data_ = nullptr;
-  size_t size_ = 0;
 };
 
 }  // namespace tessera
 
-#endif  // TESSERA_CORE_TRAIN_DATA_MAPPED_FILE_H_
+#endif  // TESSERA_CORE_TRAIN_DATA_DATA_FILE_H_

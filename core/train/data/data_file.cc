@@ -1,7 +1,6 @@
-#include "core/train/data/mapped_file.h"
+#include "core/train/data/data_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,14 +23,10 @@ FileVersion VersionOf(const struct stat& info) {
 
 }  // namespace
 
-MappedFile::MappedFile(std::string path, FileDescriptor fd)
+DataFile::DataFile(std::string path, FileDescriptor fd)
     : path_(std::move(path)), fd_(std::move(fd)) {}
 
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);
-}
-
-absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view path) {
+absl::StatusOr<std::unique_ptr<DataFile>> DataFile::Open(absl::string_view path) {
   std::string name(path);
   // O_NONBLOCK: opening a pipe without a writer must not wait.
   FileDescriptor fd(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -39,7 +34,7 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
     return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot open the file"));
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return CannotStat(name);
-  std::unique_ptr<MappedFile> file(new MappedFile(std::move(name), std::move(fd)));
+  std::unique_ptr<DataFile> file(new DataFile(std::move(name), std::move(fd)));
   if (S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(file->path_, ": is a folder, not a file"));
   }
@@ -52,20 +47,14 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
   file->opened_ = VersionOf(info);
   file->device_ = info.st_dev;
   file->inode_ = info.st_ino;
-  file->size_ = static_cast<size_t>(info.st_size);
-  void* data = mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, file->fd_.get(), 0);
-  if (data == MAP_FAILED) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(file->path_, ": cannot map the file"));
-  }
-  file->data_ = static_cast<const char*>(data);
   return file;
 }
 
-std::string MappedFile::Identity() const {
+std::string DataFile::Identity() const {
   return absl::StrCat(device_, " ", inode_, " ", opened_.bytes, " ", opened_.modified_at);
 }
 
-absl::StatusOr<FileVersion> MappedFile::Version() const {
+absl::StatusOr<FileVersion> DataFile::Version() const {
   struct stat info;
   if (fstat(fd_.get(), &info) != 0) return CannotStat(path_);
   const FileVersion now = VersionOf(info);
@@ -75,7 +64,7 @@ absl::StatusOr<FileVersion> MappedFile::Version() const {
                    " bytes when it was opened and has ", now.bytes, " now"));
 }
 
-absl::Status MappedFile::ReadAt(int64_t offset, absl::Span<char> bytes) const {
+absl::Status DataFile::ReadAt(int64_t offset, absl::Span<char> bytes) const {
   for (size_t filled = 0; filled < bytes.size();) {
     const ssize_t count = pread(fd_.get(), bytes.data() + filled, bytes.size() - filled,
                                 offset + static_cast<int64_t>(filled));
