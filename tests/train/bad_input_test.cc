@@ -112,13 +112,14 @@ TEST(BadInputTest, Data) {
     std::string name;
     const char* part;
   } cases[] = {
-      {"missing.txt", "missing.txt"},
+      {"missing.txt", "missing.txt: there is no such file or folder; --data takes a folder"},
       {"empty.txt", "empty"},
       {"short.txt", "short.txt"},
       {"latin1.txt", "is not UTF-8 text: byte 0xef at offset 2, in line 1"},
       {"",
-       " holds pictures, and the model reads tokens i32[16] and targets i32[16]: name a "
-       "file"},
+       ": the model reads tokens i32[16] and targets i32[16] in each row, and rows of pictures "
+       "have pictures and labels: --data may be a UTF-8 text, of which each byte is a token "
+       "(without --data, the King James Bible); or synthetic, for random rows"},
   };
   for (const auto& each : cases) {
     SCOPED_TRACE(each.name);

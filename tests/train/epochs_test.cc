@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 void ExpectOneLine(const Result& result, const std::string& part) {
@@ -63,6 +64,10 @@ TEST(EpochsTest, AreAsManyStepsAsTakeAllRows) {
               AllOf(HasSubstr("the run has 15 steps"), HasSubstr("overridden: steps 10 -> 15"),
                     HasSubstr("step 15/15 | loss ")));
   ExpectStepsTo(15, run);
+  // Regression: with another --sequence a note counted the tokens of pictures, and the rest of the
+  // pass was not taken.
+  EXPECT_THAT(resumed({"--epochs=4", "--plan_only", "--sequence=5"}),
+              AllOf(HasSubstr("the run has 20 steps"), Not(HasSubstr("rows of the data have"))));
 }
 
 TEST(EpochsTest, ARunOfEpochsIsTheRunOfItsSteps) {

@@ -81,6 +81,7 @@ std::string ProgramOf(const std::string& model) {
 
 std::string GptProgram() { return ProgramOf("gpt"); }
 std::string MlpProgram() { return ProgramOf("mlp"); }
+std::string RatingsProgram() { return ProgramOf("ratings"); }
 std::string VggProgram() { return ProgramOf("vgg"); }
 
 std::vector<std::string> TinyFlags() {

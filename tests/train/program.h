@@ -17,6 +17,7 @@ namespace tessera {
 // Absolute paths of the programs.
 std::string GptProgram();
 std::string MlpProgram();
+std::string RatingsProgram();
 std::string VggProgram();
 
 // Returns flags of a GPT of some 3000 parameters on sequences of 16 bytes: a step takes a fraction
