@@ -58,8 +58,7 @@ absl::Status TrainingRank::Prepare(CompiledRun compiled) {
 
 absl::Status TrainingRank::Step(int step, TensorSink& outputs) {
   RETURN_IF_ERROR(SetInputs(*engine_, kTrain, step));
-  const comm::Traffic before =
-      collectives_ == nullptr ? comm::Traffic() : collectives_->traffic();
+  const comm::Traffic before = collectives_ == nullptr ? comm::Traffic() : collectives_->traffic();
   RETURN_IF_ERROR(engine_->Run(kTrain));
   if (collectives_ != nullptr) RETURN_IF_ERROR(CheckTraffic(before, collectives_->traffic()));
   for (size_t i = 0; collectives_ != nullptr && i < traffic_.size(); ++i) {
@@ -122,8 +121,7 @@ absl::Status TrainingRank::CheckTraffic(const comm::Traffic& before, const comm:
     const CollectiveRequest& request = program().collectives[instruction.collective];
     ASSIGN_OR_RETURN(const int group, collectives_->FindOrCreateGroup(request.mesh_axes));
     const int ranks = collectives_->SizeOf(group);
-    const CollectiveCall call = {request.operation, request.dtype,
-                                 request.reduction, {},
+    const CollectiveCall call = {request.operation, request.dtype,           request.reduction, {},
                                  request.elements,  request.elements / ranks};
     const CollectiveTraffic stated =
         TrafficOf(call, {backend, std::vector<int>(ranks, 0)}, collectives_->PositionIn(group));
@@ -143,7 +141,8 @@ absl::Status TrainingRank::CheckTraffic(const comm::Traffic& before, const comm:
   return absl::OkStatus();
 }
 
-absl::Status TrainingRank::AddOutputs(const char* name, const std::string& prefix, TensorSink& sink) {
+absl::Status TrainingRank::AddOutputs(const char* name, const std::string& prefix,
+                                      TensorSink& sink) {
   const Program& program = *engine_->run().FindProgram(name);
   for (const NamedValue& output : program.outputs) {
     const Held held = HeldOf(program, output.value, world_.rank());

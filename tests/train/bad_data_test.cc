@@ -137,8 +137,7 @@ TEST(BadDataTest, FilesOfLabels) {
   for (const auto& each : cases) {
     SCOPED_TRACE(each.part);
     WriteFile(folder + kLabels, each.contents);
-    EXPECT_THAT(RefusedPictures(folder),
-                AllOf(StartsWith(folder + kLabels), HasSubstr(each.part)));
+    EXPECT_THAT(RefusedPictures(folder), AllOf(StartsWith(folder + kLabels), HasSubstr(each.part)));
   }
 }
 
@@ -161,7 +160,8 @@ TEST(BadDataTest, FoldersOfPictures) {
          WriteFile(folder + kPictures, Pictures(kTraining, kSide + 1));
          WriteFile(folder + "/t10k-images-idx3-ubyte", Pictures(kEvaluated, kSide + 1));
        },
-       ": the model reads pictures u8[6, 6, 1] in each row, and the data have pictures u8[7, 6, 1]"},
+       ": the model reads pictures u8[6, 6, 1] in each row, and the data have pictures u8[7, 6, "
+       "1]"},
       {"with a folder as a file",
        [](const std::string& folder) {
          fs::remove(folder + kPictures);
@@ -207,9 +207,9 @@ TEST(BadDataTest, DataOfOtherModels) {
   const std::string no_tokens =
       " in each row, and rows of pictures have pictures and labels: --data may be a UTF-8 text";
   for (const std::string& data : {pictures, std::string("fashion-mnist")}) {
-    EXPECT_THAT(Refused(GptProgram(), TinyFlags(), data),
-                StartsWith(data + ": the model reads tokens i32[16] and targets i32[16]" +
-                           no_tokens));
+    EXPECT_THAT(
+        Refused(GptProgram(), TinyFlags(), data),
+        StartsWith(data + ": the model reads tokens i32[16] and targets i32[16]" + no_tokens));
     EXPECT_THAT(Refused(MlpProgram(), {}, data), AllOf(StartsWith(data), HasSubstr(no_tokens)));
   }
   EXPECT_THAT(Refused(GptProgram(), TinyFlags(), file),
@@ -249,7 +249,8 @@ TEST(BadDataTest, Paths) {
     SCOPED_TRACE(each.data.substr(0, 100));
     EXPECT_THAT(Refused(GptProgram(), TinyFlags(), each.data), HasSubstr(each.part));
   }
-  EXPECT_THAT(RefusedPictures(folder + "/fashon-mnist"), HasSubstr("; did you mean 'fashion-mnist'"));
+  EXPECT_THAT(RefusedPictures(folder + "/fashon-mnist"),
+              HasSubstr("; did you mean 'fashion-mnist'"));
 }
 
 TEST(BadDataTest, AFileWithoutPermission) {

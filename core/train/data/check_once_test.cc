@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/fake/fake.h"
 #include "absl/types/span.h"
+#include "collectives/fake/fake.h"
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 

@@ -14,8 +14,8 @@
 #include "core/status/with_message.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
-#include "core/train/data/gzip_reader.h"
 #include "core/train/data/data_file.h"
+#include "core/train/data/gzip_reader.h"
 
 namespace tessera {
 namespace {

@@ -213,9 +213,8 @@ absl::StatusOr<std::string> StartOf(const Text& text) {
 
 // `checked` bytes have these faults.
 absl::Status ToStatus(const Faults& faults, const Text& text, int64_t checked) {
-  const bool is_zero =
-      faults.zero.exists() &&
-      (!faults.invalid.exists() || faults.zero.offset < faults.invalid.offset);
+  const bool is_zero = faults.zero.exists() &&
+                       (!faults.invalid.exists() || faults.zero.offset < faults.invalid.offset);
   const bool is_control = faults.controls * kBytesPerControl > checked;
   if (!is_zero && !faults.invalid.exists() && !is_control) return absl::OkStatus();
   const Fault& fault = is_zero                   ? faults.zero
@@ -224,10 +223,10 @@ absl::Status ToStatus(const Faults& faults, const Text& text, int64_t checked) {
   ASSIGN_OR_RETURN(const int64_t line, LineOf(fault.offset, text));
   ASSIGN_OR_RETURN(const std::string start, StartOf(text));
   const std::string why =
-      is_zero                   ? " occurs in no text"
-      : faults.invalid.exists() ? " begins no valid character"
-                                : absl::StrCat(" is the first of ", faults.controls,
-                                               " control bytes");
+      is_zero ? " occurs in no text"
+      : faults.invalid.exists()
+          ? " begins no valid character"
+          : absl::StrCat(" is the first of ", faults.controls, " control bytes");
   return IsNoText(text.path, start,
                   absl::StrFormat("byte 0x%02x at offset %d, in line %d,%s", fault.byte,
                                   fault.offset, line, why));
@@ -261,9 +260,8 @@ absl::StatusOr<std::string> Check(const Text& text, int64_t bytes) {
 }
 
 Text ContentsOf(const DataFile& file) {
-  return {file.path(), file.opened().bytes, [&file](int64_t offset, absl::Span<char> bytes) {
-            return file.ReadAt(offset, bytes);
-          }};
+  return {file.path(), file.opened().bytes,
+          [&file](int64_t offset, absl::Span<char> bytes) { return file.ReadAt(offset, bytes); }};
 }
 
 }  // namespace

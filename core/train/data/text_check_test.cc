@@ -86,8 +86,9 @@ TEST(TextCheckTest, AFileThatIsMadeShorterMeanwhileIsAnError) {
   const auto checked = CheckText(**file);
   EXPECT_EQ(checked.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(checked.status().message(),
-            path + ": the file was changed while it was in use: it had 1000000 bytes when it was "
-                   "opened, and ends at byte 5000 now");
+            path +
+                ": the file was changed while it was in use: it had 1000000 bytes when it was "
+                "opened, and ends at byte 5000 now");
 }
 
 TEST(TextCheckTest, NamesTheFormat) {

@@ -27,8 +27,8 @@
 #include "absl/strings/string_view.h"
 #include "core/sync/mutex.h"
 #include "core/tensor/random.h"
-#include "core/train/data/dataset.h"
 #include "core/train/data/data_file.h"
+#include "core/train/data/dataset.h"
 
 namespace tessera {
 

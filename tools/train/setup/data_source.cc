@@ -40,8 +40,6 @@ bool TokensAreBytes(const RunConfig& config) {
   return ReaderOf(config.data().file()).tokens_are_bytes;
 }
 
-bool RowsAreSequences(const Model& model) {
-  return model.Unit(1).per_row != model.Unit(2).per_row;
-}
+bool RowsAreSequences(const Model& model) { return model.Unit(1).per_row != model.Unit(2).per_row; }
 
 }  // namespace tessera

@@ -89,9 +89,9 @@ absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefiniti
   if (line.mode == Mode::kSample || plans_new_run) return data;
   const RunConfig& config = effective.config;
   const Model& model = *effective.model;
-  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
-      line.mode == Mode::kPredict ? OpenRowsToPredict(config, model)
-                                  : OpenDataset(std::move(unread), ranks);
+  absl::StatusOr<std::unique_ptr<Dataset>> dataset = line.mode == Mode::kPredict
+                                                         ? OpenRowsToPredict(config, model)
+                                                         : OpenDataset(std::move(unread), ranks);
   RETURN_IF_ERROR(ranks.Agree(dataset.status()));
   data.dataset = *std::move(dataset);
   if (checkpoint != nullptr && line.mode != Mode::kPredict) {

@@ -28,8 +28,8 @@ struct OpenedData {
 };
 
 // Opens the data, if the run reads them, and compares them among ranks and with the checkpoint,
-// which is null for a new run. `unread` is that of OpenUnread (data_source.h), if the run reads any.
-// Collective; errors are agreed ones.
+// which is null for a new run. `unread` is that of OpenUnread (data_source.h), if the run reads
+// any. Collective; errors are agreed ones.
 absl::StatusOr<OpenedData> OpenData(const CommandLine& line, const ModelDefinition& definition,
                                     const Checkpoint* checkpoint, const EffectiveConfig& effective,
                                     UnreadData unread, Ranks& ranks,

@@ -71,8 +71,9 @@ const Reader& PictureReader() {
                  .provides = {kPictures, kLabels},
                  .open = Open,
                  .open_to_predict = OpenToPredict,
-                 .takes_to_predict = "a file of pictures without labels, such as the folder's "
-                                     "t10k-images-idx3-ubyte"};
+                 .takes_to_predict =
+                     "a file of pictures without labels, such as the folder's "
+                     "t10k-images-idx3-ubyte"};
   return *reader;
 }
 

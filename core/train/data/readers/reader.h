@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/model/batch_field.h"
-#include "core/train/data/dataset.h"
 #include "core/train/data/data_file.h"
+#include "core/train/data/dataset.h"
 
 namespace tessera {
 

@@ -103,11 +103,10 @@ absl::StatusOr<UnreadData> OpenUnreadData(const DataRequest& request) {
   const Reader& reader = ReaderOf(request.file);
   const auto is_right = [&](const Reader& other) { return Provides(other, request.read); };
   if (is_right(reader)) return reader.open(request);
-  return absl::InvalidArgumentError(
-      absl::StrCat(NameOf(request), ": the model reads ", FieldsText(request.read),
-                   " in each row, and rows of ", reader.name, " have ",
-                   absl::StrJoin(reader.provides, " and "), ": --data may be ",
-                   TextsOf(is_right, &Reader::takes)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      NameOf(request), ": the model reads ", FieldsText(request.read), " in each row, and rows of ",
+      reader.name, " have ", absl::StrJoin(reader.provides, " and "), ": --data may be ",
+      TextsOf(is_right, &Reader::takes)));
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRowsToPredict(const DataRequest& request) {

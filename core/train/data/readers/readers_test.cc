@@ -63,8 +63,7 @@ DataRequest Request(const std::string& file, std::vector<BatchField> read) {
 const std::map<std::string, DataRequest>& Examples() {
   static const auto* const examples = new std::map<std::string, DataRequest>{
       {"pictures", Request(WritePictures("pictures"), PictureFields())},
-      {"text",
-       Request(WriteText("readers_test.txt", MixedText(300)), TokenFields(kSequence, 256))},
+      {"text", Request(WriteText("readers_test.txt", MixedText(300)), TokenFields(kSequence, 256))},
       {"synthetic data", Request("synthetic", RatingFields())},
   };
   return *examples;
@@ -143,13 +142,15 @@ TEST(ReadersTest, AnErrorOfOtherTypesNamesTheData) {
   DataRequest pictures = Examples().at("pictures");
   pictures.read[0].type.shape = {5, 5, 1};
   EXPECT_EQ(ErrorOf(pictures),
-            pictures.file + ": the model reads pictures u8[5, 5, 1] in each row, and the data have "
-                            "pictures u8[2, 3, 1] and labels i32[]");
+            pictures.file +
+                ": the model reads pictures u8[5, 5, 1] in each row, and the data have "
+                "pictures u8[2, 3, 1] and labels i32[]");
   DataRequest text = Examples().at("text");
   text.read = TokenFields(kSequence, 100, "model.vocabulary");
   EXPECT_EQ(ErrorOf(text),
-            text.file + ": model.vocabulary is 100: tokens of the data have 256 values, so it must "
-                        "be 256 or more");
+            text.file +
+                ": model.vocabulary is 100: tokens of the data have 256 values, so it must "
+                "be 256 or more");
 }
 
 TEST(ReadersTest, AnErrorOfAPathWithNothingListsWhatThereCouldBe) {

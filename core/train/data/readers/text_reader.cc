@@ -29,8 +29,7 @@ absl::StatusOr<UnreadData> Open(const DataRequest& request) {
   }
   ASSIGN_OR_RETURN(std::unique_ptr<DataFile> file, TextDataset::OpenFile(path, request.sequence));
   RETURN_IF_ERROR(CheckBeginningOfText(*file));
-  RETURN_IF_ERROR(
-      CheckFieldsOf(file->path(), request, TokenFields(request.sequence, kByteTokens)));
+  RETURN_IF_ERROR(CheckFieldsOf(file->path(), request, TokenFields(request.sequence, kByteTokens)));
   UnreadData data;
   data.file = std::move(file);
   data.check = [](const DataFile& text) { return CheckText(text); };
