@@ -73,18 +73,21 @@ TEST(CompletePlanErrorsTest, Stores) {
 }
 
 TEST(CompletePlanErrorsTest, Operators) {
-  EXPECT_EQ(ErrorOf("compute { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(9), B -> B' }"),
-            "the Plan gives operator 'blocks.0.mlp.fc.matmul' the signature 'S(9), B -> B' along "
-            "axis 'data', which matmul does not have; it has B; S(0), B -> S(0); S(1), B -> S(1); "
-            "B, S(0) -> S(2); S(2), S(1) -> P; P, B -> P; B, P -> P");
-  EXPECT_EQ(ErrorOf("compute { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(0) -> S(0)' }"),
-            "the Plan gives operator 'blocks.0.mlp.fc.matmul' the signature 'S(0) -> S(0)' along "
-            "axis 'data', which matmul does not have; it has B; S(0), B -> S(0); S(1), B -> S(1); "
-            "B, S(0) -> S(2); S(2), S(1) -> P; P, B -> P; B, P -> P");
-  EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'data: flat' }"),
-            "the Plan gives operator 'ln_f.layer_norm' the signature 'flat' along axis 'data', "
-            "which layer_norm does not have; it has B; S(0), B, B -> S(0), S(0), S(0); S(1), B, B "
-            "-> S(1), S(1), S(1)");
+  EXPECT_EQ(
+      ErrorOf("compute { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(9), B -> B' }"),
+      "the Plan gives operator 'blocks.0.mlp.fc.matmul' the signature 'S(9), B -> B' along "
+      "axis 'data', which matmul does not have in graph 'train'; it has B; S(0), B -> S(0); S(1), "
+      "B -> S(1); B, S(0) -> S(2); S(2), S(1) -> P; P, B -> P; B, P -> P");
+  EXPECT_EQ(
+      ErrorOf("compute { path: 'blocks.*.mlp.fc.matmul' signature: 'data: S(0) -> S(0)' }"),
+      "the Plan gives operator 'blocks.0.mlp.fc.matmul' the signature 'S(0) -> S(0)' along "
+      "axis 'data', which matmul does not have in graph 'train'; it has B; S(0), B -> S(0); S(1), "
+      "B -> S(1); B, S(0) -> S(2); S(2), S(1) -> P; P, B -> P; B, P -> P");
+  EXPECT_EQ(
+      ErrorOf("compute { path: 'ln_f.layer_norm' signature: 'data: flat' }"),
+      "the Plan gives operator 'ln_f.layer_norm' the signature 'flat' along axis 'data', "
+      "which layer_norm does not have in graph 'train'; it has B; S(0), B, B -> S(0), S(0), S(0); "
+      "S(1), B, B -> S(1), S(1), S(1)");
   EXPECT_EQ(ErrorOf("compute { path: 'ln_f.layer_nrm' signature: 'data: B' }"),
             "the Plan's compute 'ln_f.layer_nrm': no operator of the graphs 'train', 'evaluate' "
             "matches; did you mean 'ln_f.layer_norm'?");

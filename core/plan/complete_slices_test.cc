@@ -77,10 +77,11 @@ TEST(CompleteSlicesTest, ChoicesThatDoNotFitAreRefused) {
   EXPECT_EQ(ErrorOf(sliced + "store { path: 'wte.weight[0:7]' layout: 'data: S(0)' }"),
             "the Plan's store 'wte.weight[0:7]': no state or input of the graphs 'train', "
             "'initialise', 'evaluate' matches; did you mean 'wte.weight[0:6]'?");
-  EXPECT_EQ(ErrorOf(sliced + "compute { path: 'embed.embedding' signature: 'data: S(0) -> P' }"),
-            "the Plan gives operator 'embed.embedding[0:6]' the signature 'S(0) -> P' along axis "
-            "'data', which embedding does not have; it has B; B, S(0) -> S(0); B, S(1) -> S(1); "
-            "S(1), B -> S(2); P, B -> P; S(0), B -> P");
+  EXPECT_EQ(
+      ErrorOf(sliced + "compute { path: 'embed.embedding' signature: 'data: S(0) -> P' }"),
+      "the Plan gives operator 'embed.embedding[0:6]' the signature 'S(0) -> P' along axis "
+      "'data', which embedding does not have in graph 'train'; it has B; B, S(0) -> S(0); B, S(1) "
+      "-> S(1); S(1), B -> S(2); P, B -> P; S(0), B -> P");
   EXPECT_EQ(ErrorOf("slice { path: 'blocks.*.ln1.weight' count: 2 }"),
             "the Plan's slice 'blocks.0.ln1.weight': operator 'blocks.0.ln1.layer_norm' "
             "(layer_norm) has no signature that takes 'blocks.0.ln1.weight' as S(0); it has B; "

@@ -4,7 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "strategies/api/flat_groups.h"
 
 namespace tessera::strategy {
@@ -14,6 +16,20 @@ constexpr int64_t kStoredBytes = 4;  // of an element: parameters are stored in 
 
 // The elements of each slice but the last one.
 int64_t SliceSize(int64_t extent, int64_t count) { return (extent + count - 1) / count; }
+
+// Returns the outermost scopes of parameters, or the first few of them: "wte, wpe, ln_f".
+std::string ScopesOf(const std::vector<std::string>& paths) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> scopes;
+  for (const std::string& path : paths) {
+    std::string scope = path.substr(0, path.find('.'));
+    if (absl::c_linear_search(scopes, scope)) continue;
+    if (scopes.size() == kMost) scope = "...";
+    scopes.push_back(std::move(scope));
+    if (scopes.size() > kMost) break;
+  }
+  return absl::StrJoin(scopes, ", ");
+}
 
 // Divides parameters, in the order in which they are used, before each one that is large: at least
 // a sixteenth of all.
@@ -77,7 +93,9 @@ std::vector<Unit> UnitsOf(const ModelInfo& model, int64_t min_slices) {
     unit.parameters = group.parameters;
     unit.bytes = group.bytes;
     unit.pieces = PiecesOf(members, group.bytes, min_slices);
-    unit.name = unit.block >= 0 ? model.blocks[unit.block] : "parameters outside of blocks";
+    unit.name = unit.block >= 0 ? model.blocks[unit.block]
+                                : absl::StrCat("parameters outside of blocks (",
+                                               ScopesOf(unit.parameters), ")");
     units.push_back(std::move(unit));
   }
   std::stable_partition(units.begin(), units.end(),

@@ -30,7 +30,7 @@ struct Piece {
 
 // A block, or the parameters that lie in none. They can be one group of a Plan.
 struct Unit {
-  std::string name;  // "blocks.3"
+  std::string name;  // "blocks.3", or "parameters outside of blocks (wte, wpe, ln_f)"
   int block = -1;    // in ModelInfo::blocks; -1: it lies in none
   std::vector<std::string> parameters;
   int64_t bytes = 0;        // of the parameters

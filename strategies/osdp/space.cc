@@ -186,7 +186,7 @@ class Maker {
       for (const Corner& corner : corners_.all()) {
         const Storage storage = corner.mode.storage;
         if (corner.kept_logits || !CanBe(units_[i], storage)) continue;
-        if (corner.mode.recompute && units_[i].block < 0) continue;
+        if (corner.mode.recompute && !IsRecomputed(i)) continue;
         space.problem.units[i].push_back(AlternativeOf(
             i, corner, times[i * std::size(kStorages) + static_cast<size_t>(storage)]));
         choices.modes[i].push_back(corner.mode);
@@ -273,10 +273,25 @@ class Maker {
       step.work = corner.work;
       step.peak_bytes = corner.peak_bytes;
       const std::vector<Mode> modes = ModesOf(units_, corner.mode);
-      for (size_t i = 0; i < units_.size(); ++i) step.choices.push_back(choices.Find(i, modes[i]));
+      for (size_t i = 0; i < units_.size(); ++i) {
+        const Mode mode = {modes[i].storage, modes[i].recompute && IsRecomputed(i)};
+        step.choices.push_back(choices.Find(i, mode));
+      }
       step.choices.push_back(corner.kept_logits ? 1 : 0);
     }
     return steps;
+  }
+
+  // Returns whether anything is computed again if a unit is recomputed. Nothing is where all that
+  // the backward pass reads is the block's input and output, as of a convolution and its ReLU.
+  bool IsRecomputed(size_t i) const {
+    if (units_[i].block < 0) return false;
+    const Corner* const kept = corners_.Find({Storage::kSharded, false});
+    const Corner* const again = corners_.Find({Storage::kSharded, true});
+    if (kept == nullptr || again == nullptr) return true;
+    constexpr double kRounding = 1e-9;
+    return again->work[i].backward.computation_seconds >
+           kept->work[i].backward.computation_seconds * (1 + kRounding);
   }
 
   // Adds the alternatives in which a unit is recomputed that have no corner.

@@ -4,7 +4,6 @@
 set -euo pipefail
 root=$PWD
 page=$root/docs/plans.md
-train=$root/models/gpt/train
 failed=0 file= shown=0
 while IFS= read -r line; do
   case $line in
@@ -31,16 +30,21 @@ done
 cd "$TEST_TMPDIR"
 export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
 ln -sfn "$root/docs" docs
-ran=0
-while IFS= read -r line; do
-  command=${line#*:train -- }
-  echo "train $command"
-  eval "\"$train\" $command --steps=1 --batch=8 --sequence=16 --sample_tokens=0" >log 2>&1 || {
-    tail -5 log
-    echo "docs/plans.md says: $line"
-    exit 1
-  }
-  ran=$((ran + 1))
-done < <(grep -E '^    \./bazelw run //models/gpt:train -- ' "$page")
-((ran >= 1)) || { echo "the page has no command"; exit 1; }
+# Runs the page's commands of a model, with more flags.
+run_commands() {
+  local model=$1 flags=$2 ran=0
+  while IFS= read -r line; do
+    command=${line#*:train -- }
+    echo "$model $command"
+    eval "\"$root/models/$model/train\" $command $flags" >log 2>&1 || {
+      tail -5 log
+      echo "docs/plans.md says: $line"
+      exit 1
+    }
+    ran=$((ran + 1))
+  done < <(grep -E "^    \./bazelw run //models/$model:train -- " "$page")
+  ((ran >= 2)) || { echo "the page has $ran commands for $model"; exit 1; }
+}
+run_commands gpt "--steps=1 --batch=8 --sequence=16 --sample_tokens=0"
+run_commands vgg ""
 exit $failed

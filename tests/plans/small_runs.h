@@ -19,6 +19,9 @@ inline constexpr char kZero1[] = "docs/plans/zero1.textproto";
 inline constexpr char kOffloaded[] = "docs/plans/offloaded.textproto";
 inline constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
 inline constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
+// For a VGG.
+inline constexpr char kChannelParallel[] = "docs/plans/channel_parallel.textproto";
+inline constexpr char kFlatLayersParallel[] = "docs/plans/flat_layers_parallel.textproto";
 // The Plans with which every GPT can be trained.
 inline constexpr const char* kAllPlans[] = {kDataParallel,   kFullySharded,       kHybridSharded,
                                             kTensorParallel, kDataTensorParallel, kZero1};

@@ -2,10 +2,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "core/cost/cluster.h"
+#include "core/graph/graph.h"
 #include "gtest/gtest.h"
 #include "models/vgg/vgg.h"
 #include "tests/strategies/osdp_fixture.h"
@@ -61,6 +65,69 @@ PlannedRun NormalizedVgg(int64_t groups) {
   model.set_batch_norm(true);
   model.set_batch_norm_groups(groups);
   return PlannedRun({.model = *CreateVgg(model), .config = TinyRun(32), .ranks = 2});
+}
+
+PlannedRun Vgg16(int ranks) {
+  VggConfig model;
+  model.set_height(224);
+  model.set_width(224);
+  model.set_channels(3);
+  for (const int64_t channels :
+       {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0}) {
+    model.add_layers(channels);
+  }
+  for (int i = 0; i < 2; ++i) model.add_hidden(4096);
+  model.set_classes(1000);
+  RunConfig config = TinyRun(16);
+  config.mutable_optimizer()->set_kind("sgd");
+  config.mutable_optimizer()->set_momentum(0.9);
+  const auto cluster = ReadCluster("docs/clusters/ethernet_10g.textproto");
+  EXPECT_TRUE(cluster.ok()) << cluster.status();
+  return PlannedRun(
+      {.model = *CreateVgg(model), .config = config, .ranks = ranks, .cluster = *cluster});
+}
+
+// Returns the bytes of the units of each choice, whose names begin with `prefix`.
+std::map<std::string, int64_t> BytesByChoice(const PlannedRun& run,
+                                             const strategy::Explanation& explanation,
+                                             const std::string& prefix) {
+  std::map<std::string, int64_t> bytes;
+  for (const auto& decision : explanation.decisions()) {
+    if (!absl::StartsWith(decision.subject(), prefix)) continue;
+    for (const State& state : run.graphs().front().states()) {
+      if (state.role != Role::kParameter || !InScope(state.path, decision.subject())) continue;
+      bytes[decision.choice()] += 4 * NumElements(state.type.shape);
+    }
+  }
+  return bytes;
+}
+
+// Its flat layers have nine tenths of the parameters, and its convolutions nearly all of the work.
+TEST(OsdpTest, OfVgg16TheFlatLayersAreSharded) {
+  for (const int ranks : {4, 8}) {
+    SCOPED_TRACE(ranks);
+    const PlannedRun run = Vgg16(ranks);
+    const std::vector<PlannedStep> baselines = run.Baselines();
+    const int64_t replicated = baselines[0].cost.peak_bytes();
+    const int64_t sharded = baselines[1].cost.peak_bytes();
+    const auto chosen = run.Ask({.limit_bytes = (replicated + sharded) / 2});
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    for (const PlannedStep& baseline : baselines) {
+      EXPECT_LT(chosen->cost.step_seconds(), baseline.cost.step_seconds()) << baseline.name;
+    }
+    int64_t kept = 0, convolutions = 0;
+    for (const auto& [choice, bytes] : BytesByChoice(run, chosen->explanation, "features.")) {
+      if (choice == "replicated") kept += bytes;
+      convolutions += bytes;
+    }
+    EXPECT_EQ(convolutions, 4 * 14'714'688);
+    EXPECT_GT(kept, convolutions / 10 * 9);
+    int64_t split = 0;
+    for (const auto& [choice, bytes] : BytesByChoice(run, chosen->explanation, "hidden.")) {
+      if (absl::StartsWith(choice, "sharded")) split += bytes;
+    }
+    EXPECT_GE(split, 4 * 102'764'544);  // at least the first of them
+  }
 }
 
 // Some numbers of micro-batches cannot be run, whether or not they can for a smaller batch.

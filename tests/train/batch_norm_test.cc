@@ -2,6 +2,7 @@
 // strategies, and in evaluation.
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,26 @@ TEST(BatchNormProgramTest, StatisticsAreNoParameters) {
   EXPECT_THAT(plain.out, Not(HasSubstr("running statistics")));
 }
 
+// Convolutions by output channels, or as a pair; batch norm and its statistics by channel, or as
+// they come.
+constexpr char kByChannel[] =
+    "stages { mesh { name: 'model' } "
+    "store { path: 'features.*.weight|features.*.norm.*' layout: 'model: S(0)' } "
+    "compute { path: 'features.*.convolution' signature: 'model: B, S(0) -> S(3)' } }";
+constexpr char kPairs[] =
+    "stages { mesh { name: 'data' size: 2 } mesh { name: 'model' } "
+    "store { path: 'pictures|labels' layout: 'data: S(0)' } "
+    "store { path: 'features.0.weight' layout: 'model: S(0)' } "
+    "compute { path: 'features.0.convolution' signature: 'model: B, S(0) -> S(3)' } "
+    "store { path: 'features.1.weight' layout: 'model: S(3)' } "
+    "compute { path: 'features.1.convolution' signature: 'model: S(3), S(3) -> P' } }";
+
+std::string PlanFile(const char* text) {
+  std::string path = NewFolder() + "/plan.textproto";
+  std::ofstream(path) << text;
+  return path;
+}
+
 TEST(BatchNormProgramTest, AnyStrategyContinuesWithTheStatisticsOfAnother) {
   struct Job {
     std::string name;
@@ -66,7 +87,9 @@ TEST(BatchNormProgramTest, AnyStrategyContinuesWithTheStatisticsOfAnother) {
   const std::vector<Job> jobs = {{"one process", {"--nproc=1"}},
                                  {"ddp", {"--nproc=2", "--strategy=ddp"}},
                                  {"fsdp", {"--nproc=2", "--strategy=fsdp"}},
-                                 {"osdp", {"--nproc=2", "--strategy=osdp"}}};
+                                 {"osdp", {"--nproc=2", "--strategy=osdp"}},
+                                 {"by channel", {"--nproc=2", "--plan=" + PlanFile(kByChannel)}},
+                                 {"pairs", {"--nproc=4", "--plan=" + PlanFile(kPairs)}}};
   std::vector<double> expected;  // the losses of steps 5 and 6, and of the evaluation
   std::vector<std::string> folders;
   for (const Job& job : jobs) {
@@ -134,6 +157,29 @@ TEST(BatchNormProgramTest, MicroBatchesThatCutAGroupAreOneLine) {
   const Result grouped =
       Train(Small({kNormalized, "--set=model.batch_norm_groups=4", "--micro_batches=2"}));
   EXPECT_EQ(grouped.code, 0) << grouped.err;
+}
+
+// The smallest batches have fewer rows than groups, and no number of rows suits 5 micro-batches.
+TEST(BatchNormProgramTest, ASearchedBatchHasRowsForAllGroups) {
+  const auto searched = [](const std::string& micro_batches) {
+    std::vector<std::string> flags;
+    for (const std::string& flag : Small({kNormalized, "--set=model.batch_norm_groups=12",
+                                          "--strategy=osdp", "--batch=search"})) {
+      if (flag != "--batch=8") flags.push_back(flag);
+    }
+    // For a cluster, the search is the same on every machine.
+    flags.insert(flags.end(), {"--plan_only", "--ranks=2", "--cluster=ethernet_1g",
+                               "--memory_limit=1MiB", "--micro_batches=" + micro_batches});
+    return Train(flags);
+  };
+  for (const char* micro_batches : {"1", "3"}) {
+    const Result result = searched(micro_batches);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, Not(HasSubstr(" 128 pictures a step")));  // the default
+  }
+  const Result impossible = searched("5");
+  EXPECT_NE(impossible.code, 0);
+  EXPECT_THAT(impossible.err, HasSubstr("5 micro-batches would cut its groups of rows (12 of "));
 }
 
 TEST(BatchNormProgramTest, InSixteenBits) {

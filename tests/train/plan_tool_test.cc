@@ -174,7 +174,7 @@ TEST(PlanTool, Commands) {
   EXPECT_THAT(reasons.out, AllOf(HasSubstr("\nwhy this Plan, by osdp\n"),
                                  HasSubstr("the smallest limit for which it knows a Plan is "),
                                  HasSubstr("decision, and estimated changes"),
-                                 HasSubstr("parameters outside of blocks: "),
+                                 HasSubstr("parameters outside of blocks (wte, wpe, ln_f): "),
                                  Not(HasSubstr("change of a setting")),
                                  Not(HasSubstr("one change would bring"))));
   const Result diff = RunCommand("diff", {});

@@ -85,7 +85,7 @@ TEST(RankErrorsTest, APlanThatDoesNotFitIsOneLine) {
             "no operator of the graphs 'initialise', 'train', 'evaluate' matches"},
            {"mesh { name: 'data' } compute { path: 'blocks.0.mlp.fc.matmul' signature: "
             "'data: S(9), S(9) -> P' }",
-            "which matmul does not have; it has B; S(0), B -> S(0); "},
+            "which matmul does not have in graph 'train'; it has B; S(0), B -> S(0); "},
            {"mesh { name: 'data' } group { path: 'blocks.*' layout: 'data: flat' }",
             "'layout' is of Plan format 1: write over: \"data\""},
            {"mesh { name: 'data' } pass { bukket_gradients {} }",

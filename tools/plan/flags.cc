@@ -32,7 +32,8 @@ ABSL_FLAG(
 ABSL_FLAG(bool, fit, false,
           "where a step does not fit in memory, search micro-batches and recomputation for the "
           "fastest one that does");
-ABSL_FLAG(std::string, tokens, "", "show the days that a training on so many tokens takes: 300B");
+ABSL_FLAG(std::string, tokens, "",
+          "show the days that a training on so many tokens, or pictures, takes: 300B");
 ABSL_FLAG(std::string, json, "", "write the figures to this file");
 ABSL_FLAG(std::string, report, "",
           "write a report as one HTML page: figures, timelines, memory over time, Plans by layer");

@@ -138,7 +138,7 @@ class AxisCompletion {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan gives operator '", op.path, "' the signature '", planned.ToString(),
                      "' along axis '", axis_.name, "', which ", op.kind->name(),
-                     " does not have; it has ", has));
+                     " does not have in graph '", graph_.name(), "'; it has ", has));
   }
 
   absl::Status NotOnRange(OpId id) const {

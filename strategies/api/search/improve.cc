@@ -1,5 +1,6 @@
 // The second half of a search for Plans: changes of what the model proposed.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -203,6 +204,16 @@ absl::Status PlanSearch::ImproveSpace(int space) {
   }
   // A faster Plan that exceeds the limit a little may need one more change.
   return ImproveFromBest(space, /*may_exceed=*/true, tried);
+}
+
+bool PlanSearch::IsBetter(const Candidate& a, const Candidate& b) const {
+  constexpr double kPicosecond = 1e-12;
+  const auto order_a = Order(a), order_b = Order(b);
+  const bool alike =
+      order_a.first == order_b.first && std::abs(order_a.second - order_b.second) < kPicosecond;
+  if (!alike) return order_a < order_b;
+  return std::pair(a.cost.computation_seconds(), a.cost.peak_bytes()) <
+         std::pair(b.cost.computation_seconds(), b.cost.peak_bytes());
 }
 
 bool PlanSearch::IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const {

@@ -289,14 +289,17 @@ std::pair<int64_t, double> PlanSearch::Order(const Candidate& candidate) const {
 const Candidate* PlanSearch::BestOf(int space) const {
   const Candidate* best = nullptr;
   for (const Candidate* const candidate : candidates_) {
-    if (space >= 0 && candidate->space != space) continue;
+    if (candidate->space != space) continue;
     if (best == nullptr || Order(*candidate) < Order(*best)) best = candidate;
   }
   return best;
 }
 
 const Candidate* PlanSearch::best() const {
-  const Candidate* const best = BestOf();
+  const Candidate* best = nullptr;
+  for (const Candidate* const candidate : candidates_) {
+    if (best == nullptr || IsBetter(*candidate, *best)) best = candidate;
+  }
   return best == nullptr || best->cost.peak_bytes() > limit_ ? nullptr : best;
 }
 

@@ -202,10 +202,13 @@ class PlanSearch {
   bool IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const;
   // By how much a candidate exceeds the limit, and its time: the least is best.
   std::pair<int64_t, double> Order(const Candidate& candidate) const;
+  // Compares by Order. Of steps that take equally long, the one that computes less is better, then
+  // the one that needs less memory.
+  bool IsBetter(const Candidate& a, const Candidate& b) const;
   // Return whether a candidate fits nearly; and also is nearly as fast as the best.
   bool IsNearLimit(const Candidate& candidate) const;
   bool IsNear(const Candidate& candidate) const;
-  const Candidate* BestOf(int space = -1) const;  // or of all; null if there is none
+  const Candidate* BestOf(int space) const;  // null if there is none
   const Candidate* Smallest() const;
   void Report() const;
 

@@ -17,6 +17,13 @@
 namespace tessera {
 namespace {
 
+// Returns a pattern that names the inputs of a batch.
+std::string AllInputs(const Subjects& subjects) {
+  return absl::StrJoin(
+      subjects.batch_inputs, "|",
+      [](std::string* out, const Subjects::Input& input) { absl::StrAppend(out, input.path); });
+}
+
 // Draws the choices of a stage one after the other. Each keeps to what the earlier ones leave free,
 // so that few Plans are refused.
 class StageDrawer {
@@ -90,16 +97,15 @@ class StageDrawer {
   // The batch of inputs is split over some axes; rarely otherwise.
   void DrawInputs() {
     if (random_.Percent(15)) {
-      const Shape shape = {subjects_.batch, subjects_.sequence};
-      for (const std::string& input : subjects_.batch_inputs) {
-        if (random_.Percent(70)) Store(input, DrawLayout(shape, axes_, random_));
+      for (const Subjects::Input& input : subjects_.batch_inputs) {
+        if (random_.Percent(70)) Store(input.path, DrawLayout(input.shape, axes_, random_));
       }
       return;
     }
     const std::string layout = absl::StrJoin(
         SomeOf(axes_, random_), ", ",
         [](std::string* out, const std::string& axis) { absl::StrAppend(out, axis, ": S(0)"); });
-    Store(absl::StrJoin(subjects_.batch_inputs, "|"), layout);
+    Store(AllInputs(subjects_), layout);
   }
 
   void DrawSlice() {
@@ -194,6 +200,12 @@ class StageDrawer {
   }
 
   void DrawStores() {
+    if (!subjects_.statistics.empty() && random_.Percent(30)) {
+      const Parameter& statistic = random_.Of(subjects_.statistics);
+      if (taken_.insert(statistic.path).second) {
+        Store(statistic.path, DrawLayout(statistic.shape, axes_, random_));
+      }
+    }
     for (int64_t left = 1 + random_.Below(4); left > 0; --left) {
       const Parameter& parameter = random_.Of(subjects_.parameters);
       if (!taken_.insert(parameter.path).second) continue;
@@ -326,7 +338,7 @@ class StageDrawer {
       if (random_.Percent(35)) part.add_recompute(block);
     }
     while (random_.Percent(40)) part.add_recompute(random_.Of(subjects_.forward_scopes));
-    if (random_.Percent(40)) part.set_logits(PlanPart::KEPT);
+    if (random_.Percent(subjects_.may_keep_logits ? 40 : 1)) part.set_logits(PlanPart::KEPT);
     if (random_.Percent(70)) return;
     const std::vector<std::vector<std::string>> passes = {
         {"none"}, {"fuse"}, {"order"}, {"fuse", "order"}, {"order", "fuse"}};
@@ -350,7 +362,7 @@ class StageDrawer {
   Stage& stage_;
   Axes axes_;
   std::map<std::string, Axes> flat_axes_;  // by member of a group
-  std::set<std::string> taken_;            // parameters with a group or a store
+  std::set<std::string> taken_;            // states with a group or a store
   std::set<std::string> chosen_;           // operators
   std::string sliced_;                     // the parameter that is sliced
 };
@@ -380,9 +392,11 @@ Traits TraitsOf(const TrainedModel& model, const PlanCase& drawn) {
     traits.two_flat_axes |= group.over_size() > 1;
   }
   for (const StoreChoice& store : stage.store()) {
-    const std::vector<std::string>& inputs = model.subjects.batch_inputs;
-    traits.updates_or_stores |=
-        !absl::c_linear_search(inputs, store.path()) && store.path() != absl::StrJoin(inputs, "|");
+    const auto is_input = [&store](const Subjects::Input& input) {
+      return input.path == store.path();
+    };
+    traits.updates_or_stores |= store.path() != AllInputs(model.subjects) &&
+                                !absl::c_any_of(model.subjects.batch_inputs, is_input);
   }
   const auto names_update = [&](const ComputeChoice& choice) {
     return absl::c_any_of(model.subjects.operators, [&](const Subjects::Operator& op) {

@@ -17,12 +17,14 @@ constexpr int kRanks = 4;
 struct StrategyOptions {
   std::string strategy;
   std::vector<std::string> options;
+  bool of_language = false;  // for models with an embedding alone
 };
 
 const std::vector<StrategyOptions>& AllOptions() {
   static const auto* const all = new std::vector<StrategyOptions>{
       {"ddp", {}},
-      {"ddp", {"embedding=gathered", "bucket=1KiB"}},
+      {"ddp", {"embedding=gathered", "bucket=1KiB"}, /*of_language=*/true},
+      {"ddp", {"bucket=1KiB"}},
       {"fsdp", {}},
       {"fsdp", {"shard=gradients", "block=row"}},
       {"fsdp", {"shard=optimizer"}},
@@ -41,6 +43,7 @@ absl::StatusOr<std::vector<PlanCase>> StrategyPlans(const std::string& model,
   std::vector<PlanCase> plans;
   const std::unique_ptr<Backend> backend = run.backend();
   for (const StrategyOptions& each : AllOptions()) {
+    if (each.of_language && run.model->AsLanguageModel() == nullptr) continue;
     ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(each.strategy));
     ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
     ASSIGN_OR_RETURN(OptionValues values, ReadOptions(plugin, each.options));

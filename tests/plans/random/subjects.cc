@@ -45,6 +45,9 @@ Subjects SubjectsOf(const Graph& train) {
   subjects.blocks.assign(train.blocks().begin(), train.blocks().end());
   std::set<std::string> scopes;
   for (const State& state : train.states()) {
+    if (state.role == Role::kRunningStatistic) {
+      subjects.statistics.push_back({state.path, state.type.shape, {}});
+    }
     if (state.role != Role::kParameter) continue;
     Subjects::Parameter parameter = {state.path, state.type.shape, {}};
     for (const State& other : train.states()) {
@@ -58,15 +61,15 @@ Subjects SubjectsOf(const Graph& train) {
   for (const GraphInput& input : train.inputs()) {
     if (input.batch_dim == kNone) continue;
     const Value& value = train.value(input.value);
-    subjects.batch_inputs.push_back(value.path);
+    subjects.batch_inputs.push_back({value.path, value.type.shape});
     subjects.batch = value.type.shape[0];
-    subjects.sequence = value.type.shape[1];
   }
   std::set<std::string> forward;
   for (const Op& op : train.ops()) {
     if (op.phase == Phase::kForward) {
       for (const std::string& scope : ScopesOf(op.path, train.blocks())) forward.insert(scope);
     }
+    if (op.kind->name() == "linear_log_sum_exp") subjects.may_keep_logits = true;
     Subjects::Operator described = Describe(train, op);
     if (!described.signatures.empty()) subjects.operators.push_back(described);
   }

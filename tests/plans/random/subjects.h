@@ -17,6 +17,10 @@ struct Subjects {
     Shape shape;
     std::vector<std::string> states;  // optimizer state of its shape
   };
+  struct Input {
+    std::string path;
+    Shape shape;
+  };
   struct Operator {
     std::string path;
     bool update = false;                  // it belongs to the optimizer
@@ -24,9 +28,11 @@ struct Subjects {
   };
 
   std::vector<Parameter> parameters;
+  std::vector<Parameter> statistics;  // running statistics
   std::vector<Operator> operators;
-  std::vector<std::string> batch_inputs;
-  int64_t batch = 0, sequence = 0;  // their shape
+  std::vector<Input> batch_inputs;
+  int64_t batch = 0;             // their rows
+  bool may_keep_logits = false;  // the loss has logits that the backward pass reads
   std::vector<std::string> blocks;
   // Patterns of scopes and parameters, some with "*", that groups may name.
   std::vector<std::string> scopes;

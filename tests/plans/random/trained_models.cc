@@ -85,8 +85,12 @@ std::vector<TrainedModel> TrainModelsAlone(bool on_cpu) {
   TrainingRun all_programs = SmallGpt(Clipped(Tiny()));
   AddOtherPrograms(all_programs);
   add("gpt_run", std::move(all_programs));
+  add("vgg", SmallVgg({.batch = 4}));
+  TrainingRun normalized = SmallVgg({.batch = 8, .groups = 4});
+  AddOtherPrograms(normalized);
+  add("vgg_norm", std::move(normalized));
   for (TrainedModel& model : models) {
-    if (model.name != "gpt_adamw" && model.name != "mlp") continue;
+    if (model.name != "gpt_adamw" && model.name != "mlp" && model.name != "vgg_norm") continue;
     auto plans = StrategyPlans(model.name, model.run);
     TESSERA_CHECK(plans.ok()) << model.name << ": " << plans.status();
     model.of_strategies = *std::move(plans);

@@ -55,7 +55,8 @@ absl::Status CheckBatchSizes(const RunConfig& config) {
                                                    " times ", config.sequence(),
                                                    ": it must be below 2^31 tokens"));
   }
-  if (config.batch() % config.micro_batches() != 0) {
+  // A searched batch is one that they divide.
+  if (!config.search_batch() && config.batch() % config.micro_batches() != 0) {
     return absl::InvalidArgumentError(absl::StrCat("micro_batches is ", config.micro_batches(),
                                                    ": it must divide batch, which is ",
                                                    config.batch()));

@@ -126,6 +126,10 @@ TEST(RunConfigTest, EveryFieldIsChecked) {
     each.spoil(config);
     EXPECT_THAT(std::string(CheckRunConfig(config).message()), HasSubstr(each.field));
   }
+  RunConfig searched = DefaultRunConfig();
+  searched.set_micro_batches(3);
+  searched.set_search_batch(true);
+  EXPECT_TRUE(CheckRunConfig(searched).ok());
 }
 
 // Regression: the limit was divided by the batch and rounded down, so some batches below it were

@@ -47,6 +47,7 @@ absl::StatusOr<int64_t> BatchUnder(const Plan& plan, const ConfiguredRun& config
   RunConfig config = configured.config;
   if (plan.batch() == 0 || plan.batch() == config.batch()) return config.batch();
   config.set_batch(plan.batch());
+  config.set_search_batch(false);
   const PlanPart* const part = FindTrainingPart(plan);
   if (part != nullptr && part->micro_batches() > 0) config.set_micro_batches(part->micro_batches());
   RETURN_IF_ERROR(CheckRunConfig(config));
