@@ -183,9 +183,7 @@ class BatchNormGradOp : public Operator {
 
   absl::string_view OutputName(int i) const override { return "dx"; }
 
-  bool IsStatistic(int input) const override {
-    return input != Input::kDy && input != Input::kX;
-  }
+  bool IsStatistic(int input) const override { return input != Input::kDy && input != Input::kX; }
 
   OpCost Cost(const OpTypes& types) const override {
     const double flops_per_element = types.inputs.size() > Input::kX ? 9 : 2;

@@ -146,16 +146,15 @@ absl::Status BatchNorm(const KernelCall& call) {
   using Input = BatchNormInput;
   const TensorView &x = call.inputs[Input::kX], &y = call.outputs[0];
   const int64_t channels = x.shape.back();
-  return ForEachRow(call, Input::kX, Input::kMean,
-                    [&](int64_t /*row*/, int64_t group, int64_t begin, int64_t end) {
-                      HWY_DYNAMIC_DISPATCH(Normalize)
-                      (x.dtype, ElementAt(x.dtype, x.data, begin * channels),
-                       OfGroup(call.inputs[Input::kMean], group),
-                       OfGroup(call.inputs[Input::kRstd], group), 
-                       call.inputs[Input::kWeight].As<float>(),
-                       call.inputs[Input::kBias].As<float>(), end - begin, channels,
-                       ElementAt(y.dtype, y.data, begin * channels));
-                    });
+  return ForEachRow(
+      call, Input::kX, Input::kMean,
+      [&](int64_t /*row*/, int64_t group, int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(Normalize)
+        (x.dtype, ElementAt(x.dtype, x.data, begin * channels),
+         OfGroup(call.inputs[Input::kMean], group), OfGroup(call.inputs[Input::kRstd], group),
+         call.inputs[Input::kWeight].As<float>(), call.inputs[Input::kBias].As<float>(),
+         end - begin, channels, ElementAt(y.dtype, y.data, begin * channels));
+      });
 }
 
 absl::Status BatchNormGradSums(const KernelCall& call) {

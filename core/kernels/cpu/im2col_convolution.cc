@@ -206,8 +206,7 @@ class Im2colKernel : public Kernel {
   }
   absl::StatusOr<std::unique_ptr<BoundIm2col>> MakeBound(const KernelRequest& request) const {
     const bool has_bias = ConvolutionEpilogues::Of(result_, request)->bias.has_value();
-    return BoundIm2col::Make(result_, Chunks(result_, SizesOf(request)), has_bias,
-                             request.threads);
+    return BoundIm2col::Make(result_, Chunks(result_, SizesOf(request)), has_bias, request.threads);
   }
 
   absl::string_view op_;

@@ -146,8 +146,8 @@ TEST(Convolution, EveryKernelGivesTheValuesOfAHandComputedOne) {
   }
 }
 
-// Regression: in bf16, the bias was added to the rounded convolution. Here the result without a bias
-// lies between 1 and the next number, and is rounded to 1, as would be the sum of 1 and the bias.
+// Regression: in bf16, the bias was added to the rounded convolution. Here the convolution lies
+// between 1 and the next number and is rounded to 1, as would be the sum of 1 and the bias.
 TEST_P(PicturesTest, BiasIsAddedBeforeRounding) {
   constexpr float kHalf = 1.0f / 256;  // of the distance from 1 to the next number
   constexpr int64_t kChannels = 16;    // so that oneDNN's kernel of bf16 accepts it
@@ -160,8 +160,10 @@ TEST_P(PicturesTest, BiasIsAddedBeforeRounding) {
   const TestTensor bias = ToBF16(FloatTensor({1}, {kHalf}));
   Use use;
   use.op = "convolution";
-  use.attributes = {
-      {"stride", Ints{1, 1}}, {"padding", Ints{0, 0}}, {"dilation", Ints{1, 1}}, {"groups", int64_t{1}}};
+  use.attributes = {{"stride", Ints{1, 1}},
+                    {"padding", Ints{0, 0}},
+                    {"dilation", Ints{1, 1}},
+                    {"groups", int64_t{1}}};
   use.inputs = {&x, &weight, &bias};
   use.outputs = {{DType::kBF16, {1, 1, 1, 1}}};
   use.epilogues = {{"add", {}, 1}};

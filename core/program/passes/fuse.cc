@@ -25,8 +25,7 @@ bool IsKernel(const Instruction& instruction) {
 // convolution in 16 bits, which is then rounded once. In f32, a convolution's kernel may add the
 // bias in the middle of its sum, and fusion must not change a bit.
 bool MayHaveEpilogues(const KernelRequest& request) {
-  return request.op == "matmul" ||
-         (request.op == "convolution" && IsHalf(request.inputs[0].dtype));
+  return request.op == "matmul" || (request.op == "convolution" && IsHalf(request.inputs[0].dtype));
 }
 
 // Returns whether an instruction may become an epilogue of a product: an addition, or an activation
