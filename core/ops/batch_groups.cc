@@ -43,7 +43,7 @@ TensorType StatisticType(const TensorType& x, int64_t groups) {
 
 TensorType RowsType(const TensorType& x) { return {StatisticDType(x.dtype), {x.shape[0]}}; }
 
-TensorType ChannelsType(const TensorType& x) { return {x.dtype, {x.shape.back()}}; }
+TensorType ChannelsType(const TensorType& x) { return {StatisticDType(x.dtype), {x.shape.back()}}; }
 
 absl::Status CheckBatch(const InputCheck& check, int x, absl::Span<const TensorType> inputs) {
   RETURN_IF_ERROR(check.Floating(x));

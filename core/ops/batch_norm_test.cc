@@ -19,11 +19,7 @@ TEST(BatchNorm, Shapes) {
   EXPECT_EQ(Inferred(Use("batch_norm_squares", {F32({8, 5, 3}), F32({2, 3})}, GroupRows(4))),
             "f32[2, 3]");
   EXPECT_EQ(Inferred(Use("batch_norm",
-                         {{DType::kBF16, {8, 3}},
-                          F32({1, 3}),
-                          F32({1, 3}),
-                          {DType::kBF16, {3}},
-                          {DType::kBF16, {3}}},
+                         {{DType::kBF16, {8, 3}}, F32({1, 3}), F32({1, 3}), F32({3}), F32({3})},
                          GroupRows(8))),
             "bf16[8, 3]");
 }

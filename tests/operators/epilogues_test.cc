@@ -129,22 +129,33 @@ class EpiloguesTest : public ::testing::Test {
     return static_cast<int>(kernels.size());
   }
 
+  // Returns how many chains on an operator kernels accepted.
+  int CheckOperator(Backend& backend, const char* op, DType floats) {
+    int taken = 0;
+    for (const Case& use : CasesOf(op)) {
+      const auto prepared = Prepare(use, *reference_, floats);
+      EXPECT_TRUE(prepared.ok()) << prepared.status();
+      if (!prepared.ok() || prepared->elements() > kMostElements) continue;
+      for (const Chain& chain : Chains()) {
+        SCOPED_TRACE(absl::StrCat(use.name, " + ", chain.name));
+        taken += CheckChain(backend, *prepared, chain);
+      }
+    }
+    return taken;
+  }
+
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
 };
 
 TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
   for (const std::unique_ptr<Backend>& backend : BackendsUnderTest()) {
-    int taken = 0;
-    for (const Case& use : CasesOf("matmul")) {
-      const auto prepared = Prepare(use, *reference_);
-      ASSERT_TRUE(prepared.ok()) << prepared.status();
-      if (prepared->elements() > kMostElements) continue;
-      for (const Chain& chain : Chains()) {
-        SCOPED_TRACE(absl::StrCat(use.name, " + ", chain.name));
-        taken += CheckChain(*backend, *prepared, chain);
+    for (const char* op : {"matmul", "convolution"}) {
+      for (const DType floats : {DType::kF32, DType::kBF16}) {
+        EXPECT_GT(CheckOperator(*backend, op, floats), 0)
+            << "no kernel of " << op << " on '" << backend->name() << "' takes any epilogue in "
+            << DTypeName(floats);
       }
     }
-    EXPECT_GT(taken, 0) << "no kernel of '" << backend->name() << "' takes any epilogue";
   }
 }
 

@@ -1,13 +1,16 @@
-// Compares VGG's evaluation, and batch norm in groups over ranks, with PyTorch.
+// Compares VGG's evaluation, its training in bf16, and batch norm in groups over ranks, with
+// PyTorch.
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing/completion.h"
 #include "core/runtime/run_graph.h"
+#include "core/status/status_macros.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "strategies/conformance/rank_training.h"
@@ -52,7 +55,7 @@ class VggParityTest : public ::testing::TestWithParam<const char*> {
       losses.push_back(result->at("loss").values[0]);
       correct[0].push_back(result->at("accuracy").values[0]);
       correct[1].push_back(result->at("top5").values[0]);
-      if (step > 0 || arithmetic == Arithmetic::kBf16) continue;
+      if (step > 0) continue;
       EXPECT_LE(Distance(result->at("logits").values, parity.state.values("eval/logits")),
                 parity.Bound(arithmetic, "eval/logits"));
     }
@@ -68,31 +71,72 @@ TEST_P(VggParityTest, Evaluation) { ExpectSameEvaluation(Arithmetic::kF64); }
 TEST_P(VggParityTest, EvaluationInF32) { ExpectSameEvaluation(Arithmetic::kF32); }
 TEST_P(VggParityTest, EvaluationInBf16) { ExpectSameEvaluation(Arithmetic::kBf16); }
 
-// Two ranks have three rows each of a batch of six, and so half of the second of three groups.
-TEST_P(VggParityTest, StepsOfSgdOnTwoRanks) {
+TEST_P(VggParityTest, LossAndEveryGradientInBf16) {
+  ExpectSameGradients(ReadCase(GetParam()), Arithmetic::kBf16, *BackendFor(Arithmetic::kBf16));
+}
+
+TEST_P(VggParityTest, StepsOfSgdInBf16) {
   const ParityCase parity = ReadCase(GetParam());
+  std::vector<std::vector<double>> losses;
+  for (const int64_t first : parity.FirstBatches()) {
+    const auto trained = TrainCase(parity, "sgd", Arithmetic::kBf16,
+                                   *BackendFor(Arithmetic::kBf16), /*kernels=*/0, first);
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    if (first == 0) ExpectSameTraining(parity, "sgd", Arithmetic::kBf16, *trained);
+    losses.push_back(trained->losses);
+  }
+  ExpectSameLossesInBf16(parity, losses);
+}
+
+// Trains all steps of SGD on two ranks, which have three rows each of a batch of six, and so half
+// of the second of three groups.
+absl::StatusOr<TrainedCase> TrainOnTwoRanks(const ParityCase& parity, Arithmetic arithmetic,
+                                            int64_t first_batch = 0) {
   const auto given = std::make_shared<GivenValues>();
-  given->batch = [&](const std::string& input, int step) { return parity.BatchOf(input, step); };
+  given->batch = [&](const std::string& input, int step) {
+    return parity.BatchOf(input, first_batch + step);
+  };
   given->lr = [&](int step) { return parity.state.values("sgd/lrs")[step]; };
   given->states = parity.States();
-  for (const Arithmetic arithmetic : {Arithmetic::kF64, Arithmetic::kF32}) {
-    TrainingRun run = RecordTraining(parity.model, parity.Config("sgd"));
-    if (arithmetic == Arithmetic::kF32) run.backend = [] { return MakeCpuBackend(1); };
-    run.steps = parity.state.config.at("steps");
-    run.given = given;
-    const Plan plan = ParsePlan(
-        "stages { mesh { name: 'data' } "
-        "store { path: 'pictures|labels' layout: 'data: S(0)' } }");
-    const auto result = Train(run, plan, 2);
-    ASSERT_TRUE(result.ok()) << result.status();
-    TrainedCase trained;
-    for (const Tensors& step : result->outputs) {
-      trained.losses.push_back(step.at("loss")[0]);
-      trained.grad_norms.push_back(step.at("grad_norm")[0]);
-    }
-    trained.states = result->states;
-    ExpectSameTraining(parity, "sgd", arithmetic, trained);
+  TrainingRun run = RecordTraining(parity.model, parity.Config("sgd"));
+  if (arithmetic != Arithmetic::kF64) run.backend = [] { return MakeCpuBackend(1); };
+  run.steps = parity.state.config.at("steps");
+  run.given = given;
+  Plan plan = ParsePlan(
+      "stages { mesh { name: 'data' } "
+      "store { path: 'pictures|labels' layout: 'data: S(0)' } }");
+  if (arithmetic == Arithmetic::kBf16) {
+    plan.mutable_stages(0)->mutable_precision()->set_parameters(TypeProto::BF16);
   }
+  ASSIGN_OR_RETURN(const TrainingResult result, Train(run, plan, 2));
+  TrainedCase trained;
+  for (const Tensors& step : result.outputs) {
+    trained.losses.push_back(step.at("loss")[0]);
+    trained.grad_norms.push_back(step.at("grad_norm")[0]);
+  }
+  trained.states = result.states;
+  return trained;
+}
+
+TEST_P(VggParityTest, StepsOfSgdOnTwoRanks) {
+  const ParityCase parity = ReadCase(GetParam());
+  for (const Arithmetic arithmetic : {Arithmetic::kF64, Arithmetic::kF32}) {
+    const auto trained = TrainOnTwoRanks(parity, arithmetic);
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    ExpectSameTraining(parity, "sgd", arithmetic, *trained);
+  }
+}
+
+TEST_P(VggParityTest, StepsOfSgdOnTwoRanksInBf16) {
+  const ParityCase parity = ReadCase(GetParam());
+  std::vector<std::vector<double>> losses;
+  for (const int64_t first : parity.FirstBatches()) {
+    const auto trained = TrainOnTwoRanks(parity, Arithmetic::kBf16, first);
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    if (first == 0) ExpectSameTraining(parity, "sgd", Arithmetic::kBf16, *trained);
+    losses.push_back(trained->losses);
+  }
+  ExpectSameLossesInBf16(parity, losses);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, VggParityTest,

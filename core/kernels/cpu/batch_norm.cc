@@ -25,12 +25,10 @@ namespace {
 
 // Computes y of positions of one group, whose statistics are `mean` and `rstd`.
 void Normalize(DType dtype, const void* elements, const float* mean, const float* rstd,
-               const void* weights, const void* biases, int64_t positions, int64_t channels,
+               const float* weight, const float* bias, int64_t positions, int64_t channels,
                void* results) {
   WithFloatType(dtype, [&](auto type) {
     using T = decltype(type);
-    const T* const weight = static_cast<const T*>(weights);
-    const T* const bias = static_cast<const T*>(biases);
     for (int64_t p = 0; p < positions; ++p) {
       const T* const x = static_cast<const T*>(elements) + p * channels;
       T* const y = static_cast<T*>(results) + p * channels;
@@ -64,11 +62,10 @@ void GradSumsOfPositions(DType dtype, const void* gradients, const void* element
 }
 
 // Computes dx of positions on which no statistic depends.
-void ScaleGradient(DType dtype, const void* gradients, const float* rstd, const void* weights,
+void ScaleGradient(DType dtype, const void* gradients, const float* rstd, const float* weight,
                    int64_t positions, int64_t channels, void* results) {
   WithFloatType(dtype, [&](auto type) {
     using T = decltype(type);
-    const T* const weight = static_cast<const T*>(weights);
     for (int64_t p = 0; p < positions; ++p) {
       const T* const dy = static_cast<const T*>(gradients) + p * channels;
       T* const dx = static_cast<T*>(results) + p * channels;
@@ -82,7 +79,7 @@ void ScaleGradient(DType dtype, const void* gradients, const float* rstd, const 
 
 // Computes dx of a position on which the statistics of its group depend.
 template <typename T>
-void GradientOfPosition(const T* dy, const T* x, const GroupGradient& group, const T* weight,
+void GradientOfPosition(const T* dy, const T* x, const GroupGradient& group, const float* weight,
                         int64_t channels, T* dx) {
   const float *const mean = group.mean, *const rstd = group.rstd;
   const float *const dy_sum = group.dy_sum, *const product_sum = group.product_sum;
@@ -97,14 +94,13 @@ void GradientOfPosition(const T* dy, const T* x, const GroupGradient& group, con
 }
 
 void GradientOfPositions(DType dtype, const void* gradients, const void* elements,
-                         const GroupGradient& group, const void* weights, int64_t positions,
+                         const GroupGradient& group, const float* weight, int64_t positions,
                          int64_t channels, void* results) {
   WithFloatType(dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t p = 0; p < positions; ++p) {
       GradientOfPosition(static_cast<const T*>(gradients) + p * channels,
-                         static_cast<const T*>(elements) + p * channels, group,
-                         static_cast<const T*>(weights), channels,
+                         static_cast<const T*>(elements) + p * channels, group, weight, channels,
                          static_cast<T*>(results) + p * channels);
     }
   });
@@ -150,15 +146,15 @@ absl::Status BatchNorm(const KernelCall& call) {
   using Input = BatchNormInput;
   const TensorView &x = call.inputs[Input::kX], &y = call.outputs[0];
   const int64_t channels = x.shape.back();
-  return ForEachRow(call, Input::kX, Input::kMean,
-                    [&](int64_t /*row*/, int64_t group, int64_t begin, int64_t end) {
-                      HWY_DYNAMIC_DISPATCH(Normalize)
-                      (x.dtype, ElementAt(x.dtype, x.data, begin * channels),
-                       OfGroup(call.inputs[Input::kMean], group),
-                       OfGroup(call.inputs[Input::kRstd], group), call.inputs[Input::kWeight].data,
-                       call.inputs[Input::kBias].data, end - begin, channels,
-                       ElementAt(y.dtype, y.data, begin * channels));
-                    });
+  return ForEachRow(
+      call, Input::kX, Input::kMean,
+      [&](int64_t /*row*/, int64_t group, int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(Normalize)
+        (x.dtype, ElementAt(x.dtype, x.data, begin * channels),
+         OfGroup(call.inputs[Input::kMean], group), OfGroup(call.inputs[Input::kRstd], group),
+         call.inputs[Input::kWeight].As<float>(), call.inputs[Input::kBias].As<float>(),
+         end - begin, channels, ElementAt(y.dtype, y.data, begin * channels));
+      });
 }
 
 absl::Status BatchNormGradSums(const KernelCall& call) {
@@ -190,7 +186,8 @@ int64_t GradSumsWorkspace(const KernelRequest& request, const Processor& /*proce
 absl::Status BatchNormGrad(const KernelCall& call) {
   using Input = BatchNormGradInput;
   const TensorView &dy = call.inputs[Input::kDy], &dx = call.outputs[0];
-  const TensorView &rstd = call.inputs[Input::kRstd], &weight = call.inputs[Input::kWeight];
+  const TensorView& rstd = call.inputs[Input::kRstd];
+  const float* const weight = call.inputs[Input::kWeight].As<float>();
   const int64_t channels = dy.shape.back();
   const bool own_statistics = call.inputs.size() > Input::kX;
   const float* const valid = ValidRows(call, Input::kValid);
@@ -200,7 +197,7 @@ absl::Status BatchNormGrad(const KernelCall& call) {
         void* const result = ElementAt(dx.dtype, dx.data, begin * channels);
         if (!own_statistics || !IsValid(valid, row)) {
           HWY_DYNAMIC_DISPATCH(ScaleGradient)
-          (dy.dtype, gradient, OfGroup(rstd, group), weight.data, end - begin, channels, result);
+          (dy.dtype, gradient, OfGroup(rstd, group), weight, end - begin, channels, result);
           return;
         }
         const TensorView& x = call.inputs[Input::kX];
@@ -210,7 +207,7 @@ absl::Status BatchNormGrad(const KernelCall& call) {
             OfGroup(call.inputs[Input::kDySum], group),
             OfGroup(call.inputs[Input::kProductSum], group), 1 / std::max(count, 1.0f)};
         HWY_DYNAMIC_DISPATCH(GradientOfPositions)
-        (dy.dtype, gradient, ElementAt(x.dtype, x.data, begin * channels), statistics, weight.data,
+        (dy.dtype, gradient, ElementAt(x.dtype, x.data, begin * channels), statistics, weight,
          end - begin, channels, result);
       });
 }

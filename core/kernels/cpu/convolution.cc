@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "absl/algorithm/container.h"
+#include "core/kernels/cpu/convolution_epilogues.h"
 #include "core/kernels/cpu/im2col_convolution.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/onednn_convolution.h"
@@ -21,8 +21,10 @@ class BoundConvolution : public BoundKernel {
   explicit BoundConvolution(OnednnConvolution convolution) : convolution_(std::move(convolution)) {}
 
   absl::Status Run(const KernelCall& call) override {
-    return convolution_.Run(call.inputs[0].data, call.inputs[1].data, call.outputs[0].data,
-                            call.workspace);
+    const bool has_bias = call.inputs.size() > ConvolutionInput::kCount;
+    return convolution_.Run(call.inputs[0].data, call.inputs[1].data,
+                            has_bias ? call.inputs[ConvolutionInput::kCount].data : nullptr,
+                            call.outputs[0].data, call.workspace);
   }
 
  private:
@@ -31,7 +33,8 @@ class BoundConvolution : public BoundKernel {
 
 class OnednnConvolutionKernel : public Kernel {
  public:
-  // All tensors have this dtype, f32 or bf16; the result may be stored in f32 (StoresInF32).
+  // All tensors have this dtype, f32 or bf16; the result may be stored in f32 (StoresInF32), and
+  // then its bias may be f32.
   OnednnConvolutionKernel(absl::string_view op, ConvolutionResult result, absl::string_view name,
                           DType dtype)
       : op_(op), result_(result), name_(name), dtype_(dtype) {}
@@ -41,13 +44,14 @@ class OnednnConvolutionKernel : public Kernel {
 
   bool Accepts(const KernelRequest& request) const override {
     if (dtype_ == DType::kBF16 && !StaysInPixels(request)) return false;
-    const bool casts = !request.epilogues.empty();
-    return absl::c_all_of(request.inputs,
-                          [&](const TensorType& type) { return type.dtype == dtype_; }) &&
-           absl::c_all_of(
-               request.epilogues,
-               [&](const Epilogue& epilogue) { return StoresInF32(request, epilogue); }) &&
-           request.outputs[0].dtype == (casts ? DType::kF32 : dtype_);
+    const auto epilogues = ConvolutionEpilogues::Of(result_, request);
+    if (!epilogues.has_value()) return false;
+    const DType stored = epilogues->stores_in_f32 ? DType::kF32 : dtype_;
+    const DType bias = epilogues->bias.value_or(dtype_);
+    if (bias != dtype_ && bias != stored) return false;
+    if (epilogues->bias.has_value() && SizesOf(request).empty()) return false;
+    return request.inputs[0].dtype == dtype_ && request.inputs[1].dtype == dtype_ &&
+           request.outputs[0].dtype == stored;
   }
 
   bool LibraryWorkspace() const override { return true; }
@@ -81,8 +85,9 @@ class OnednnConvolutionKernel : public Kernel {
     return ConvolutionSizes::Of(result_, request.inputs, request.outputs, request.attributes);
   }
   absl::StatusOr<OnednnConvolution> MakeConvolution(const KernelRequest& request) const {
-    return OnednnConvolution::Make(result_, SizesOf(request), dtype_, request.outputs[0].dtype,
-                                   request.threads);
+    const OnednnConvolution::DTypes dtypes = {dtype_, request.outputs[0].dtype,
+                                              ConvolutionEpilogues::Of(result_, request)->bias};
+    return OnednnConvolution::Make(result_, SizesOf(request), dtypes, request.threads);
   }
 
   absl::string_view op_;

@@ -71,11 +71,11 @@ struct OnednnConvolution::Prepared {
     std::vector<dnnl_exec_arg_t> arguments;
   };
   // The entries of `memories`. x, y and the weight are values or their gradients.
-  enum : size_t { kX, kY, kWeight, kPacked, kScratch, kReorderScratch, kMemories };
+  enum : size_t { kX, kY, kWeight, kBias, kPacked, kScratch, kReorderScratch, kMemories };
 
   ConvolutionResult result;
   ConvolutionSizes sizes;
-  DType operands, stored;
+  DTypes dtypes;
   int threads;
   dnnl::stream stream;
   dnnl::primitive_attr attributes;
@@ -84,12 +84,11 @@ struct OnednnConvolution::Prepared {
   int64_t packed_bytes = 0;  // 0: the weight is used as it lies
   int64_t scratch_bytes = 0;
 
-  Prepared(ConvolutionResult result, const ConvolutionSizes& sizes, DType operands, DType stored,
+  Prepared(ConvolutionResult result, const ConvolutionSizes& sizes, const DTypes& dtypes,
            int threads)
       : result(result),
         sizes(sizes),
-        operands(operands),
-        stored(stored),
+        dtypes(dtypes),
         threads(threads),
         stream(OnednnEngine()),
         memories(kMemories) {
@@ -97,7 +96,9 @@ struct OnednnConvolution::Prepared {
     AddSteps();
   }
 
-  DType DTypeOf(ConvolutionResult operand) const { return operand == result ? stored : operands; }
+  DType DTypeOf(ConvolutionResult operand) const {
+    return operand == result ? dtypes.result : dtypes.operands;
+  }
 
   memory::desc X(DType dtype) const {
     return Pictures(dtype, sizes.batch, sizes.in_channels, sizes.windows.height,
@@ -107,45 +108,55 @@ struct OnednnConvolution::Prepared {
     return Pictures(dtype, sizes.batch, sizes.out_channels, sizes.windows.out_height,
                     sizes.windows.out_width);
   }
+  // Describes the bias; without one, the result has no dimensions.
+  memory::desc Bias() const {
+    if (!dtypes.bias.has_value()) return {};
+    return {{sizes.out_channels}, OnednnType(*dtypes.bias), Tag::x};
+  }
 
-  dnnl::convolution_forward::primitive_desc Forward(DType stored_dtype) const {
+  dnnl::convolution_forward::primitive_desc Forward(DType stored) const {
     const Windows w(sizes.windows);
-    return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, X(operands),
-             Weight(operands, sizes, /*as_it_lies=*/false), Y(stored_dtype), w.strides, w.dilations,
-             w.padding, w.padding},
+    return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+             X(dtypes.operands), Weight(dtypes.operands, sizes, /*as_it_lies=*/false), Bias(),
+             Y(stored), w.strides, w.dilations, w.padding, w.padding},
             attributes,
             OnednnEngine()};
   }
 
   dnnl::convolution_backward_data::primitive_desc BackwardData() const {
     const Windows w(sizes.windows);
-    return {{dnnl::algorithm::convolution_direct, X(stored),
-             Weight(operands, sizes, /*as_it_lies=*/false), Y(operands), w.strides, w.dilations,
-             w.padding, w.padding},
+    return {{dnnl::algorithm::convolution_direct, X(dtypes.result),
+             Weight(dtypes.operands, sizes, /*as_it_lies=*/false), Y(dtypes.operands), w.strides,
+             w.dilations, w.padding, w.padding},
             attributes,
             OnednnEngine(),
-            Forward(operands)};
+            Forward(dtypes.operands)};
   }
 
   dnnl::convolution_backward_weights::primitive_desc BackwardWeight() const {
     const Windows w(sizes.windows);
-    return {{dnnl::algorithm::convolution_direct, X(operands),
-             Weight(stored, sizes, /*as_it_lies=*/false), Y(operands), w.strides, w.dilations,
-             w.padding, w.padding},
+    return {{dnnl::algorithm::convolution_direct, X(dtypes.operands),
+             Weight(dtypes.result, sizes, /*as_it_lies=*/false), Y(dtypes.operands), w.strides,
+             w.dilations, w.padding, w.padding},
             attributes,
             OnednnEngine(),
-            Forward(operands)};
+            Forward(dtypes.operands)};
   }
 
   void AddSteps() {
     switch (result) {
       case ConvolutionResult::kY: {
-        const auto chosen = Forward(stored);
+        const auto chosen = Forward(dtypes.result);
         PackWeight(chosen.weights_desc(), chosen.scratchpad_desc());
-        AddStep(dnnl::convolution_forward(chosen), {{DNNL_ARG_SRC, kX},
-                                                    {DNNL_ARG_WEIGHTS, PackedWeight()},
-                                                    {DNNL_ARG_DST, kY},
-                                                    {DNNL_ARG_SCRATCHPAD, kScratch}});
+        std::vector<std::pair<int, size_t>> arguments = {{DNNL_ARG_SRC, kX},
+                                                         {DNNL_ARG_WEIGHTS, PackedWeight()},
+                                                         {DNNL_ARG_DST, kY},
+                                                         {DNNL_ARG_SCRATCHPAD, kScratch}};
+        if (dtypes.bias.has_value()) {
+          memories[kBias] = UnboundMemory(Bias());
+          arguments.emplace_back(DNNL_ARG_BIAS, kBias);
+        }
+        AddStep(dnnl::convolution_forward(chosen), arguments);
         return;
       }
       case ConvolutionResult::kDx: {
@@ -220,17 +231,17 @@ struct OnednnConvolution::Prepared {
   }
 
   // Uses the C interface, which neither throws nor allocates.
-  bool Run(const void* first, const void* second, void* output, void* scratch) {
-    bool ok = true;
+  bool Run(const void* first, const void* second, const void* bias, void* output, void* scratch) {
+    bool ok = !dtypes.bias.has_value() || SetAddress(kBias, bias);
     switch (result) {
       case ConvolutionResult::kY:
-        ok = SetAddress(kX, first) && SetAddress(kWeight, second) && SetAddress(kY, output);
+        ok = ok && SetAddress(kX, first) && SetAddress(kWeight, second) && SetAddress(kY, output);
         break;
       case ConvolutionResult::kDx:
-        ok = SetAddress(kY, first) && SetAddress(kWeight, second) && SetAddress(kX, output);
+        ok = ok && SetAddress(kY, first) && SetAddress(kWeight, second) && SetAddress(kX, output);
         break;
       case ConvolutionResult::kDweight:
-        ok = SetAddress(kY, first) && SetAddress(kX, second) && SetAddress(kWeight, output);
+        ok = ok && SetAddress(kY, first) && SetAddress(kX, second) && SetAddress(kWeight, output);
         break;
     }
     void* const rest = static_cast<char*>(scratch) + packed_bytes;
@@ -253,12 +264,11 @@ OnednnConvolution::~OnednnConvolution() = default;
 
 absl::StatusOr<OnednnConvolution> OnednnConvolution::Make(ConvolutionResult result,
                                                           const ConvolutionSizes& sizes,
-                                                          DType operands, DType stored,
-                                                          int threads) {
+                                                          const DTypes& dtypes, int threads) {
   // oneDNN splits its work by the number of threads that it finds here.
   const ThreadCount count(threads);
   try {
-    return OnednnConvolution(std::make_unique<Prepared>(result, sizes, operands, stored, threads));
+    return OnednnConvolution(std::make_unique<Prepared>(result, sizes, dtypes, threads));
   } catch (const std::exception& error) {
     return ConvolutionError(sizes, error.what());
   }
@@ -266,11 +276,11 @@ absl::StatusOr<OnednnConvolution> OnednnConvolution::Make(ConvolutionResult resu
 
 int64_t OnednnConvolution::scratch_bytes() const { return prepared_->scratch_bytes; }
 
-absl::Status OnednnConvolution::Run(const void* first, const void* second, void* output,
-                                    void* scratch) {
+absl::Status OnednnConvolution::Run(const void* first, const void* second, const void* bias,
+                                    void* output, void* scratch) {
   const ThreadCount count(prepared_->threads);
   try {
-    return prepared_->Run(first, second, output, scratch)
+    return prepared_->Run(first, second, bias, output, scratch)
                ? absl::OkStatus()
                : ConvolutionError(prepared_->sizes, "cannot run");
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,18 +20,25 @@ namespace tessera::cpu {
 // Not thread-safe.
 class OnednnConvolution {
  public:
-  // The operands have the dtype `operands`, f32, or bf16 if MultipliesBFloat16(); the result has
-  // this dtype or f32. No size is 0.
+  // The operands are f32, or bf16 if MultipliesBFloat16(). The result and the bias [out channels],
+  // which may be there for y alone, have the dtype of the operands or f32.
+  struct DTypes {
+    DType operands, result;
+    std::optional<DType> bias;
+  };
+  // No size is 0.
   static absl::StatusOr<OnednnConvolution> Make(ConvolutionResult result,
-                                                const ConvolutionSizes& sizes, DType operands,
-                                                DType stored, int threads);
+                                                const ConvolutionSizes& sizes, const DTypes& dtypes,
+                                                int threads);
   OnednnConvolution(OnednnConvolution&&) noexcept;
   OnednnConvolution& operator=(OnednnConvolution&&) noexcept;
   ~OnednnConvolution();
 
   int64_t scratch_bytes() const;
-  // Computes `output` from the operator's inputs, in their order. `scratch` has scratch_bytes().
-  absl::Status Run(const void* first, const void* second, void* output, void* scratch);
+  // Computes `output` from the operator's inputs, in their order, and the bias, if there is one; it
+  // is added before the result is rounded. `scratch` has scratch_bytes().
+  absl::Status Run(const void* first, const void* second, const void* bias, void* output,
+                   void* scratch);
 
  private:
   struct Prepared;

@@ -146,6 +146,36 @@ TEST(Convolution, EveryKernelGivesTheValuesOfAHandComputedOne) {
   }
 }
 
+// Regression: in bf16, the bias was added to the rounded convolution. Here the convolution lies
+// between 1 and the next number and is rounded to 1, as would be the sum of 1 and the bias.
+TEST_P(PicturesTest, BiasIsAddedBeforeRounding) {
+  constexpr float kHalf = 1.0f / 256;  // of the distance from 1 to the next number
+  constexpr int64_t kChannels = 16;    // so that oneDNN's kernel of bf16 accepts it
+  std::vector<float> pixel(kChannels, 0);
+  pixel[0] = 1;
+  pixel[1] = kHalf;
+  const TestTensor x = ToBF16(FloatTensor({1, 1, 1, kChannels}, pixel));
+  const TestTensor weight =
+      ToBF16(FloatTensor({1, 1, 1, kChannels}, std::vector<float>(kChannels, 1)));
+  const TestTensor bias = ToBF16(FloatTensor({1}, {kHalf}));
+  Use use;
+  use.op = "convolution";
+  use.attributes = {{"stride", Ints{1, 1}},
+                    {"padding", Ints{0, 0}},
+                    {"dilation", Ints{1, 1}},
+                    {"groups", int64_t{1}}};
+  use.inputs = {&x, &weight, &bias};
+  use.outputs = {{DType::kBF16, {1, 1, 1, 1}}};
+  use.epilogues = {{"add", {}, 1}};
+  const std::vector<const Kernel*> kernels = CandidateKernels(Cpu(), RequestOf(use, 2));
+  EXPECT_GE(kernels.size(), 2u);
+  for (const Kernel* kernel : kernels) {
+    const KernelResult result = RunKernel(*kernel, use, 2, '\xff');
+    EXPECT_EQ(FromBF16(result.outputs[0]), (std::vector<float>{1 + 2 * kHalf}))
+        << std::string(kernel->name());
+  }
+}
+
 // A picture of 3 x 4 pixels, padded by 1, has 9 windows, each of which may be flipped.
 TEST_P(PicturesTest, EveryCropIsCutAsOften) {
   constexpr int64_t kHeight = 3, kWidth = 4, kPictures = 3600;

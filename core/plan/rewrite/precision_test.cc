@@ -223,6 +223,8 @@ TEST(PrecisionTest, RunningStatisticsAreReadInF32) {
   EXPECT_THAT(text, HasSubstr("statistic %running_mean: f32[2] "));
   EXPECT_THAT(text, HasSubstr(": bf16[4, 2] = batch_norm(%matmul, "));
   EXPECT_THAT(text, Not(HasSubstr("%running_mean.bf16")));
+  EXPECT_THAT(text, Not(HasSubstr("%weight.bf16")));
+  EXPECT_THAT(text, Not(HasSubstr("%bias.bf16")));
   EXPECT_THAT(text, Not(HasSubstr("bf16[2] = add(")));
   EXPECT_THAT(text, Not(HasSubstr("bf16[2] = rsqrt(")));
 }

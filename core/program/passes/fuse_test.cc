@@ -53,6 +53,25 @@ TEST_F(FuseTest, JoinsBiasAndActivation) {
             std::vector<std::string>({"add", "gelu"}));
 }
 
+// It is then rounded once. In f32 this would change the order of the sum.
+TEST_F(FuseTest, JoinsAConvolutionOf16BitsWithItsBias) {
+  const auto lines = [&](DType dtype) {
+    Graph graph("test");
+    Tensor x = graph.Input("x", {dtype, {2, 8, 8, 16}});
+    Tensor w = graph.Input("w", {dtype, {32, 3, 3, 16}});
+    Tensor b = graph.Input("b", {dtype, {32}});
+    graph.SetOutput("y", Relu(Conv2d(x, w, b, {.padding = {1, 1}})));
+    return Fused(TestProgram(graph, *backend_));
+  };
+  EXPECT_EQ(lines(DType::kBF16),
+            "add = convolution+add(x, w, b)\n"
+            "relu = relu(add)\n");
+  EXPECT_EQ(lines(DType::kF32),
+            "convolution = convolution(x, w)\n"
+            "add = add(convolution, b)\n"
+            "relu = relu(add)\n");
+}
+
 TEST_F(FuseTest, KeepsWhatIsReadElsewhere) {
   Tensor x = graph_.Input("x", F32({64, 64}));
   Tensor w = graph_.Input("w", F32({64, 64}));
