@@ -1,6 +1,5 @@
 #include "tests/plans/random/strategy_plans.h"
 
-#include <memory>
 #include <utility>
 
 #include "core/status/status_macros.h"
@@ -39,13 +38,12 @@ const std::vector<StrategyOptions>& AllOptions() {
 absl::StatusOr<std::vector<PlanCase>> StrategyPlans(const std::string& model,
                                                     const TrainingRun& run) {
   std::vector<PlanCase> plans;
-  const std::unique_ptr<Backend> backend = run.backend();
   for (const StrategyOptions& each : AllOptions()) {
     ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(each.strategy));
     ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
     ASSIGN_OR_RETURN(OptionValues values, ReadOptions(plugin, each.options));
     const StrategyPlanner planner(&plugin, std::move(values), &run);
-    ASSIGN_OR_RETURN(Planned planned, planner.PlanFor(kRanks, *backend));
+    ASSIGN_OR_RETURN(Planned planned, planner.PlanFor(kRanks));
     PlanCase made;
     made.model = model;
     made.ranks = kRanks;
