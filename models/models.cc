@@ -5,6 +5,7 @@
 #include "core/text/nearest_name.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/picture_mlp/picture_mlp.h"
 #include "models/ratings/ratings.h"
 #include "models/vgg/vgg.h"
 
@@ -12,7 +13,8 @@ namespace tessera {
 
 absl::Span<const ModelDefinition* const> AllModels() {
   static const auto* const models = new std::vector<const ModelDefinition*>{
-      &GptDefinition(), &MlpDefinition(), &RatingsDefinition(), &VggDefinition()};
+      &GptDefinition(), &MlpDefinition(), &PictureMlpDefinition(), &RatingsDefinition(),
+      &VggDefinition()};
   return *models;
 }
 

@@ -143,6 +143,13 @@ TEST(PresetParametersTest, Gpt3HasTheSizesOfItsTable) {
   }
 }
 
+// Two products, 1024-4096-1024, with biases.
+TEST(PresetParametersTest, PictureMlpHasTheShapesOfThePapers) {
+  for (const char* preset : {"mlp_a", "mlp_b"}) {
+    EXPECT_EQ(ParametersOf(preset, "picture_mlp"), 2 * 1024 * 4096 + 4096 + 1024);
+  }
+}
+
 // Those of torchvision's models.
 TEST(PresetParametersTest, VggHasTheKnownNumbers) {
   EXPECT_EQ(ParametersOf("vgg11", "vgg"), 132'863'336);

@@ -8,6 +8,7 @@
 #include "core/ops/ops.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
+#include "models/config/check_fields.h"
 
 namespace tessera {
 namespace {
@@ -225,19 +226,12 @@ Tensor Gpt::Projection(Graph& graph, absl::string_view name, Tensor x, int64_t o
   return Linear(x, weight, bias);
 }
 
-// The bounds keep every product of sizes far below 2^63.
-absl::Status CheckSize(absl::string_view field, int64_t value, int64_t largest) {
-  if (value >= 1 && value <= largest) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.", field, ": ", value, " is not from 1 to ", largest));
-}
-
 absl::Status CheckConfig(const GptConfig& config) {
-  RETURN_IF_ERROR(CheckSize("layers", config.layers(), 100'000));
-  RETURN_IF_ERROR(CheckSize("heads", config.heads(), 1 << 20));
-  RETURN_IF_ERROR(CheckSize("channels", config.channels(), 1 << 20));
-  RETURN_IF_ERROR(CheckSize("vocabulary", config.vocabulary(), 1 << 30));
-  RETURN_IF_ERROR(CheckSize("context", config.context(), 1 << 30));
+  RETURN_IF_ERROR(CheckSize("layers", config.layers(), 1, 100'000));
+  RETURN_IF_ERROR(CheckSize("heads", config.heads(), 1, 1 << 20));
+  RETURN_IF_ERROR(CheckSize("channels", config.channels(), 1, 1 << 20));
+  RETURN_IF_ERROR(CheckSize("vocabulary", config.vocabulary(), 1, 1 << 30));
+  RETURN_IF_ERROR(CheckSize("context", config.context(), 1, 1 << 30));
   if (config.channels() % config.heads() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.heads: ", config.heads(), " heads do not divide ", config.channels(), " channels"));
@@ -246,15 +240,8 @@ absl::Status CheckConfig(const GptConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.gelu: \"", config.gelu(), "\" is neither \"tanh\" nor \"erf\""));
   }
-  if (!(config.dropout() >= 0 && config.dropout() < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.dropout: ", config.dropout(), " is not in [0, 1)"));
-  }
-  if (!(config.layer_norm_eps() >= 0 && config.layer_norm_eps() < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.layer_norm_eps: ", config.layer_norm_eps(), " is not in [0, 1)"));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckProbability("dropout", config.dropout()));
+  return CheckProbability("layer_norm_eps", config.layer_norm_eps());
 }
 
 absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {

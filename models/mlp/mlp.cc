@@ -1,12 +1,13 @@
 #include "models/mlp/mlp.h"
 
-#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
+#include "models/config/check_fields.h"
+#include "models/layers/dense_layers.h"
 
 namespace tessera {
 namespace {
@@ -82,12 +83,6 @@ class Mlp final : public LanguageModel {
     return Linear(hidden, weight);
   }
 
-  Tensor Activate(Tensor x) const {
-    if (config_.activation() == "gelu_tanh") return Gelu(x, GeluKind::kTanh);
-    if (config_.activation() == "gelu_erf") return Gelu(x, GeluKind::kErf);
-    return Relu(x);
-  }
-
   // tokens [batch, window] -> [batch, units of the last layer]
   Tensor Hidden(Graph& graph, Tensor tokens) const {
     Tensor x;
@@ -98,42 +93,18 @@ class Mlp final : public LanguageModel {
       x = Reshape(Embedding(weight, tokens),
                   {tokens.dim(0), config_.window() * config_.channels()});
     }
-    for (int i = 0; i < config_.hidden_size(); ++i) {
-      Scope block(&graph, absl::StrCat("layers.", i), Scope::kBlock);
-      const int64_t inputs = x.dim(-1);
-      // Keeps the variance through a ReLU (He et al. 2015).
-      const double stddev = std::sqrt(2.0 / static_cast<double>(inputs));
-      const Tensor weight =
-          graph.Parameter("weight", {config_.hidden(i), inputs}, Initializer::Normal(0, stddev));
-      const Tensor bias = graph.Bias("bias", {config_.hidden(i)});
-      x = Activate(Linear(x, weight, bias));
-    }
-    return x;
+    return DenseLayers(graph, x, config_.hidden(), {.activation = config_.activation()});
   }
 
   const MlpConfig config_;
 };
 
-// The bounds keep every product of sizes far below 2^63.
-absl::Status CheckSize(absl::string_view field, int64_t value, int64_t largest) {
-  if (value >= 1 && value <= largest) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.", field, ": ", value, " is not from 1 to ", largest));
-}
-
 absl::Status CheckConfig(const MlpConfig& config) {
-  RETURN_IF_ERROR(CheckSize("window", config.window(), 1 << 16));
-  RETURN_IF_ERROR(CheckSize("channels", config.channels(), 1 << 16));
-  RETURN_IF_ERROR(CheckSize("vocabulary", config.vocabulary(), 1 << 26));
-  for (int64_t units : config.hidden()) RETURN_IF_ERROR(CheckSize("hidden", units, 1 << 20));
-  const std::string& activation = config.activation();
-  if (!activation.empty() && activation != "relu" && activation != "gelu_tanh" &&
-      activation != "gelu_erf") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.activation: \"", activation,
-                     "\" is none of \"relu\", \"gelu_tanh\" and \"gelu_erf\""));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSize("window", config.window(), 1, 1 << 16));
+  RETURN_IF_ERROR(CheckSize("channels", config.channels(), 1, 1 << 16));
+  RETURN_IF_ERROR(CheckSize("vocabulary", config.vocabulary(), 1, 1 << 26));
+  for (int64_t units : config.hidden()) RETURN_IF_ERROR(CheckSize("hidden", units, 1, 1 << 20));
+  return CheckActivation(config.activation());
 }
 
 absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {

@@ -8,99 +8,33 @@
 #include "core/ops/ops.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
+#include "models/config/check_fields.h"
+#include "models/pictures/picture_classifier.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kWindow = 3;  // of a convolution
-constexpr int64_t kTop = 5;
 
-class Vgg final : public Model {
+class Vgg final : public PictureClassifier {
  public:
-  explicit Vgg(const VggConfig& config) : config_(config) {}
+  explicit Vgg(const VggConfig& config)
+      : PictureClassifier(PictureTaskOf(config)), config_(config) {}
 
-  std::vector<BatchField> BatchFields(int64_t /*sequence*/) const override {
-    return {
-        {"pictures", {DType::kU8, {config_.height(), config_.width(), config_.channels()}}, 256},
-        {"labels", {DType::kI32, {}}, config_.classes(), kIgnoreIndex, "model.classes"}};
-  }
+ private:
+  static constexpr double kHeadStddev = 0.01;  // as torchvision's
 
-  SampleUnit Unit(int64_t /*sequence*/) const override { return {"picture", "picture", 1}; }
-
-  RecordedLoss RecordLoss(Graph& graph, int64_t batch, int64_t /*sequence*/,
-                          bool training) const override {
-    if (batch < 1) {
-      graph.Fail(absl::InvalidArgumentError(absl::StrCat("batch: ", batch, " is not positive")));
-      return {};
-    }
-    Tensor x = Pictures(graph, batch);
-    const Tensor labels = graph.Input("labels", {DType::kI32, {batch}}, 0);
+  Tensor RecordLogits(Graph& graph, Tensor pictures, Tensor labels) const override {
+    const bool training = labels.valid();
     Tensor valid;
     if (config_.batch_norm() && training) {
       Scope scope(&graph, "normalize");
       valid = ValidMask(labels);
     }
-    if (training) x = Augmented(graph, x);
-    x = Hidden(graph, Features(graph, Normalized(graph, x), valid), training);
-    const Tensor logits = Logits(graph, x);
-    Scope scope(&graph, "loss");
-    RecordedLoss recorded =
-        CrossEntropy(logits, labels, {training ? config_.label_smoothing() : 0});
-    if (training || !recorded.loss.mean.valid()) return recorded;
-    recorded.output = logits;
-    recorded.metrics.push_back({"accuracy", TopKCorrect(logits, labels, 1)});
-    if (HasTop5()) recorded.metrics.push_back({"top5", TopKCorrect(logits, labels, kTop)});
-    return recorded;
+    return Logits(graph, Hidden(graph, Features(graph, pictures, valid), training));
   }
-
-  std::vector<std::string> Metrics() const override {
-    if (HasTop5()) return {"accuracy", "top5"};
-    return {"accuracy"};
-  }
-
-  std::vector<BatchField> PredictionFields(int64_t sequence) const override {
-    return {BatchFields(sequence).front()};
-  }
-
-  Tensor RecordOutput(Graph& graph, int64_t batch, int64_t /*sequence*/) const override {
-    const Tensor pictures = Normalized(graph, Pictures(graph, batch));
-    const Tensor features = Features(graph, pictures, /*valid=*/{});
-    return Logits(graph, Hidden(graph, features, /*training=*/false));
-  }
-
-  std::vector<Prediction> RecordPredictions(Tensor output) const override {
-    const Tensor largest = TopK(output, HasTop5() ? kTop : 1);
-    const Tensor first = Reshape(Slice(largest, 1, 0, 1), {output.dim(0)});
-    const Tensor probabilities = Softmax(output, 1);
-    std::vector<Prediction> predictions = {{"class", first},
-                                           {"probability", ReduceMax(probabilities, {1})}};
-    if (HasTop5()) predictions.push_back({"top5", largest});
-    return predictions;
-  }
-
- private:
-  static constexpr double kHeadStddev = 0.01;  // as torchvision's
-
-  bool HasTop5() const { return config_.classes() > kTop; }
 
   // The functions below record a part of the model, and return its output.
-
-  Tensor Augmented(Graph& graph, Tensor pictures) const {
-    if (config_.crop_padding() == 0 && !config_.flips()) return pictures;
-    Scope scope(&graph, "augment");
-    return RandomCropFlip(pictures, config_.crop_padding(), config_.flips());
-  }
-
-  Tensor Pictures(Graph& graph, int64_t batch) const {
-    const Shape shape = {batch, config_.height(), config_.width(), config_.channels()};
-    return graph.Input("pictures", {DType::kU8, shape}, 0);
-  }
-
-  // Bytes to numbers from -1 to 1.
-  static Tensor Normalized(Graph& graph, Tensor pictures) {
-    Scope scope(&graph, "normalize");
-    return AddConstant(Scale(Cast(pictures, DType::kF32), 2.0 / 255), -1);
-  }
 
   // The initial values of He et al. 2015, by fan-out.
   static Initializer HeNormal(int64_t fan_out) {
@@ -185,24 +119,8 @@ class Vgg final : public Model {
   const VggConfig config_;
 };
 
-// The bounds keep every product of sizes far below 2^63.
-absl::Status CheckSize(absl::string_view field, int64_t value, int64_t least, int64_t largest) {
-  if (value >= least && value <= largest) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.", field, ": ", value, " is not from ", least, " to ", largest));
-}
-
-absl::Status CheckProbability(absl::string_view field, double value) {
-  if (value >= 0 && value < 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.", field, ": ", value, " is not in [0, 1)"));
-}
-
 absl::Status CheckConfig(const VggConfig& config) {
-  RETURN_IF_ERROR(CheckSize("height", config.height(), 1, 1 << 12));
-  RETURN_IF_ERROR(CheckSize("width", config.width(), 1, 1 << 12));
-  RETURN_IF_ERROR(CheckSize("channels", config.channels(), 1, 1 << 12));
-  RETURN_IF_ERROR(CheckSize("classes", config.classes(), 2, 1 << 20));
+  RETURN_IF_ERROR(CheckPictureTask(PictureTaskOf(config)));
   for (int64_t channels : config.layers()) {
     RETURN_IF_ERROR(CheckSize("layers", channels, 0, 1 << 14));
   }
@@ -212,11 +130,7 @@ absl::Status CheckConfig(const VggConfig& config) {
     return absl::InvalidArgumentError(
         "model.batch_norm_groups: the model has no batch norm; set model.batch_norm to true");
   }
-  RETURN_IF_ERROR(CheckProbability("dropout", config.dropout()));
-  RETURN_IF_ERROR(CheckProbability("label_smoothing", config.label_smoothing()));
-  // So that a crop has at least one row and one column of the picture.
-  const int64_t shorter = std::min(config.height(), config.width());
-  return CheckSize("crop_padding", config.crop_padding(), 0, shorter - 1);
+  return CheckProbability("dropout", config.dropout());
 }
 
 absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {

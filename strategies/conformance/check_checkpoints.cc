@@ -118,15 +118,10 @@ absl::StatusOr<std::vector<double>> RunLeg(const TrainingRun& run, const Continu
   return losses;
 }
 
-}  // namespace
-
-absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
-                            const ContinuedRun& second, double tolerance) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create());
-  ASSIGN_OR_RETURN(const std::vector<double> unbroken,
-                   RunLeg(run, first, {"", folder->path(), 2 * kSteps}));
-  ASSIGN_OR_RETURN(const std::vector<double> continued,
-                   RunLeg(run, second, {folder->path(), "", kSteps}));
+// Continues from the checkpoint of a folder, and compares with the losses of the unbroken run.
+absl::Status CheckLosses(const TrainingRun& run, const ContinuedRun& by, const std::string& folder,
+                         const std::vector<double>& unbroken, double tolerance) {
+  ASSIGN_OR_RETURN(const std::vector<double> continued, RunLeg(run, by, {folder, "", kSteps}));
   for (int i = 0; i <= kSteps; ++i) {
     const double expected = unbroken[kSteps + i];
     if (std::abs(continued[i] - expected) <= tolerance * std::abs(expected)) continue;
@@ -135,6 +130,22 @@ absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
                                             ", and in the unbroken run ", expected));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<absl::Status> CheckContinued(const TrainingRun& run, const ContinuedRun& first,
+                                         absl::Span<const ContinuedRun> others, double tolerance) {
+  const auto folder = TemporaryFolder::Create();
+  if (!folder.ok()) return std::vector<absl::Status>(others.size(), folder.status());
+  const std::string& path = (*folder)->path();
+  const auto unbroken = RunLeg(run, first, {"", path, 2 * kSteps});
+  std::vector<absl::Status> results;
+  for (const ContinuedRun& by : others) {
+    results.push_back(unbroken.ok() ? CheckLosses(run, by, path, *unbroken, tolerance)
+                                    : unbroken.status());
+  }
+  return results;
 }
 
 }  // namespace tessera

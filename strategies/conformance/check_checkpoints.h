@@ -2,7 +2,10 @@
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_CHECK_CHECKPOINTS_H_
 #define TESSERA_STRATEGIES_CONFORMANCE_CHECK_CHECKPOINTS_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "core/proto/plan.pb.h"
 #include "strategies/conformance/rank_training.h"
 
@@ -13,10 +16,11 @@ struct ContinuedRun {
   Plan plan;
 };
 
-// Trains with `first`, saves, and continues with `second`. Internal unless the losses equal those
-// of an uninterrupted run with `first`, to a relative `tolerance`.
-absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
-                            const ContinuedRun& second, double tolerance);
+// Trains with `first`, saves, and continues from the checkpoint with each of `others`. Returns for
+// each whether its losses equal those of the uninterrupted run with `first`, to a relative
+// `tolerance`; Internal if not. An error of `first` is that of all.
+std::vector<absl::Status> CheckContinued(const TrainingRun& run, const ContinuedRun& first,
+                                         absl::Span<const ContinuedRun> others, double tolerance);
 
 }  // namespace tessera
 

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
@@ -125,7 +127,7 @@ class Checker {
                           const std::vector<OnOneProcess>& alone_on_cpu, bool* suits) {
     ReportProgress(ranks, "planning");
     run_.backend = [] { return MakeReferenceBackend(); };
-    const absl::StatusOr<Planned> planned = planner_.PlanFor(ranks, *run_.backend());
+    const absl::StatusOr<Planned> planned = planner_.PlanFor(ranks);
     if (absl::IsInvalidArgument(planned.status())) {
       refusal_ = planned.status();
       return absl::OkStatus();
@@ -133,11 +135,11 @@ class Checker {
     if (!planned.ok()) return CheckError(ranks, "planning", planned.status());
     if (later_.ranks <= 1) later_ = {ranks, *planned};
     *suits = true;
-    const absl::Status same = planner_.CheckSame(*planned, ranks, *run_.backend(), 1,
-                                                 ", when RANK and the like say that it is rank 1");
+    const absl::Status same =
+        planner_.CheckSame(*planned, ranks, 1, ", when RANK and the like say that it is rank 1");
     if (!same.ok()) return CheckError(ranks, "planning again", same);
     ReportProgress(ranks, "memory limits");
-    const absl::Status limits = planner_.CheckMemoryLimits(ranks, *run_.backend());
+    const absl::Status limits = planner_.CheckMemoryLimits(ranks);
     if (!limits.ok()) return CheckError(ranks, "memory limits", limits);
     ReportProgress(ranks, "the same training as one process");
     ASSIGN_OR_RETURN(const TrainingResult result,
@@ -241,7 +243,6 @@ class Checker {
   absl::Status CheckPlanInLaterSeconds() {
     if (later_.ranks == 0) return absl::OkStatus();
     ReportProgress(later_.ranks, "the same Plan a second later");
-    run_.backend = [] { return MakeReferenceBackend(); };
     bool seen[2] = {false, false};
     int64_t second = 0;
     for (int attempt = 0; attempt < kPlansInLaterSeconds && !(seen[0] && seen[1]); ++attempt) {
@@ -249,7 +250,7 @@ class Checker {
       const int64_t next = absl::ToUnixSeconds(absl::Now()) + 1;
       second = attempt > 0 && next % 2 == second % 2 ? next + 1 : next;
       absl::SleepFor(absl::FromUnixSeconds(second) + kClockTick - absl::Now());
-      const absl::Status same = planner_.CheckSame(later_.planned, later_.ranks, *run_.backend(), 0,
+      const absl::Status same = planner_.CheckSame(later_.planned, later_.ranks, 0,
                                                    ", when the clock shows a later second");
       if (!same.ok()) return CheckError(later_.ranks, "planning again", same);
       if (absl::ToUnixSeconds(absl::Now()) == second) seen[second % 2] = true;
@@ -267,19 +268,24 @@ class Checker {
     };
     const ContinuedRun own = {2, planned.plan};
     const ContinuedRun sharded = continued(2, FullyShardedPlan(run_.graphs));
-    const auto check = [&](absl::string_view what, const ContinuedRun& first,
-                           const ContinuedRun& second) {
-      const absl::Status status = CheckContinued(run_, first, second, tolerance);
-      return status.ok() ? status : CheckError(2, absl::StrCat("a checkpoint", what), status);
-    };
-    RETURN_IF_ERROR(check(", continued by one process", own, continued(1, Plan())));
-    RETURN_IF_ERROR(check(", continued by data parallel ranks", own,
-                          continued(2, DataParallelPlan(run_.graphs))));
-    RETURN_IF_ERROR(check(", continued by fully sharded ranks", own, sharded));
-    RETURN_IF_ERROR(check(" of fully sharded ranks, continued", sharded, own));
-    const absl::StatusOr<Planned> on_3 = planner_.PlanFor(3, *run_.backend());
-    if (!on_3.ok()) return absl::OkStatus();  // the options do not suit 3 ranks
-    return check(", continued by 3 ranks", own, {3, on_3->plan});
+    std::vector<ContinuedRun> others = {continued(1, Plan()),
+                                        continued(2, DataParallelPlan(run_.graphs)), sharded};
+    std::vector<std::string> names = {", continued by one process",
+                                      ", continued by data parallel ranks",
+                                      ", continued by fully sharded ranks"};
+    // The options may not suit 3 ranks.
+    if (const absl::StatusOr<Planned> on_3 = planner_.PlanFor(3); on_3.ok()) {
+      others.push_back({3, on_3->plan});
+      names.push_back(", continued by 3 ranks");
+    }
+    std::vector<absl::Status> results = CheckContinued(run_, own, others, tolerance);
+    names.push_back(" of fully sharded ranks, continued");
+    results.push_back(CheckContinued(run_, sharded, {own}, tolerance).front());
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i].ok()) continue;
+      return CheckError(2, absl::StrCat("a checkpoint", names[i]), results[i]);
+    }
+    return absl::OkStatus();
   }
 
   const Plugin& plugin_;

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <iostream>
 #include <limits>
-#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -20,7 +19,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "core/kernels/reference/backend.h"
 #include "core/posix/signals.h"
 #include "core/posix/stdout_status.h"
 #include "core/posix/user_folder.h"
@@ -142,18 +140,17 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
 class OptionsOfStrategy {
  public:
   OptionsOfStrategy(const Plugin* plugin, const std::string& model)
-      : plugin_(*plugin), run_(MakeConformanceModel(model)), backend_(MakeReferenceBackend()) {}
+      : plugin_(*plugin), run_(MakeConformanceModel(model)) {}
 
   bool Refuses(const OptionSet& set, int ranks) const {
     const absl::StatusOr<OptionValues> values = ReadOptions(plugin_, set);
     const StrategyPlanner planner(&plugin_, values.ok() ? *values : OptionValues(), &run_);
-    return planner.Refuses(ranks, *backend_);
+    return planner.Refuses(ranks);
   }
 
  private:
   const Plugin& plugin_;
   const TrainingRun run_;
-  const std::unique_ptr<Backend> backend_;
 };
 
 // Returns three of the numbers of ranks that a strategy accepts, others for other sets; 2 is always

@@ -26,19 +26,27 @@
 namespace tessera {
 namespace {
 
-// Compiles the run for each rank, in the environment of that rank. Without passes of plugins, all
-// ranks share one compilation.
+// Returns whether a plugin changes the Programs of a Plan.
+bool HasPluginPasses(const Plan& plan) {
+  return absl::c_any_of(plan.stages(), [](const Stage& stage) {
+    return absl::c_any_of(stage.pass(), [](const PassChoice& pass) { return pass.has_plugin(); });
+  });
+}
+
+// Compiles the run for each rank, in the environment of that rank. Without passes of plugins in the
+// Plan, all ranks share one compilation.
 absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, const Plan& plan,
                                                       int ranks) {
   const std::unique_ptr<Backend> backend = run.backend();
+  const auto passes =
+      run.plugin_passes && HasPluginPasses(plan) ? run.plugin_passes(*backend) : nullptr;
   std::vector<CompiledRun> compiled;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (rank > 0 && !run.plugin_passes) {
+    if (rank > 0 && passes == nullptr) {
       compiled.push_back(compiled[0]);
       continue;
     }
     const RankEnvironmentGuard environment(rank, ranks);
-    const auto passes = run.plugin_passes ? run.plugin_passes(*backend) : nullptr;
     ASSIGN_OR_RETURN(compiled.emplace_back(),
                      CompileRun(run.graphs, plan, *backend, ranks, passes.get()));
     for (size_t i = 0; i < compiled[0].programs.size(); ++i) {

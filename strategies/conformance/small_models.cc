@@ -5,6 +5,7 @@
 #include "core/status/check.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/picture_mlp/picture_mlp.h"
 #include "models/ratings/ratings.h"
 #include "models/vgg/vgg.h"
 #include "strategies/conformance/partly_trained_model.h"
@@ -66,6 +67,7 @@ const std::vector<KitModel>& Models() {
       {"gpt", [] { return SmallGpt({}); }},
       {"mlp", [] { return SmallMlp(); }},
       {"ratings", [] { return SmallRatings(); }},
+      {"picture_mlp", [] { return SmallPictureMlp(); }},
       {"vgg", [] { return SmallVgg(); }},
       {"vgg_norm", [] { return SmallVgg({.batch = 5, .groups = 1}); }},
       {"vgg_norm_accumulating",
@@ -123,6 +125,21 @@ TrainingRun SmallMlp(int batch) {
   auto created = CreateMlp(model);
   TESSERA_CHECK(created.ok()) << created.status();
   return RecordTraining(*std::move(created), SmallRun(batch, 4));
+}
+
+TrainingRun SmallPictureMlp(int batch) {
+  PictureMlpConfig model;
+  model.set_height(4);
+  model.set_width(3);
+  model.set_channels(2);
+  model.add_hidden(11);
+  model.add_hidden(9);
+  model.set_classes(7);
+  model.set_activation("gelu_tanh");
+  model.set_dropout(0.1);
+  auto created = CreatePictureMlp(model);
+  TESSERA_CHECK(created.ok()) << created.status();
+  return RecordTraining(*std::move(created), SmallRun(batch, 1));
 }
 
 TrainingRun SmallVgg(const VggSizes& sizes) {

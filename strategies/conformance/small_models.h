@@ -26,6 +26,9 @@ TrainingRun SmallGpt(const GptSizes& sizes);
 // Records an MLP with two hidden layers.
 TrainingRun SmallMlp(int batch = 8);
 
+// Records an MLP on pictures of 4 x 3, with two hidden layers.
+TrainingRun SmallPictureMlp(int batch = 7);
+
 struct VggSizes {
   int batch = 5;
   int micro_batches = 1;

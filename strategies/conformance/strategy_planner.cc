@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/cost/cluster.h"
+#include "core/kernels/reference/backend.h"
 #include "core/plan/run_settings.h"
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
@@ -34,32 +35,37 @@ std::optional<int64_t> LastNumber(absl::string_view text) {
 
 }  // namespace
 
+StrategyPlanner::StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run)
+    : plugin_(*plugin),
+      options_(std::move(options)),
+      run_(*run),
+      backend_(MakeReferenceBackend()),
+      graphs_(std::make_shared<const std::vector<Graph>>(run->graphs)) {}
+
 Plan StrategyPlanner::Settings() const { return PlanOfConfig(run_.config, run_.graphs); }
 
-absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backend,
-                                                 int64_t memory_limit) const {
+absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, int64_t memory_limit) const {
   const RankEnvironmentGuard environment(0, ranks);
-  return PlanOnce(ranks, backend, memory_limit);
+  return PlanOnce(ranks, memory_limit);
 }
 
-absl::StatusOr<Planned> StrategyPlanner::PlanOnce(int ranks, const Backend& backend,
-                                                  int64_t memory_limit) const {
+absl::StatusOr<Planned> StrategyPlanner::PlanOnce(int ranks, int64_t memory_limit) const {
   const strategy::PlanRequest request = RequestFor(ranks, memory_limit);
-  const auto context = Context(backend, ranks);
+  const SharedContext context = ContextFor(ranks);
   ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(plugin_, request, context, {}));
   Planned planned;
   planned.plan = std::move(made.plan);
   FillInSettings(Settings(), planned.plan);
-  const absl::Status fits = CompileAndEstimate(request, backend, context, planned);
+  const absl::Status fits = CompileAndEstimate(request, context, planned);
   if (fits.ok()) return planned;
   // InvalidArgument is reserved for a refused request.
   return absl::IsResourceExhausted(fits) ? fits : absl::InternalError(fits.message());
 }
 
-absl::Status StrategyPlanner::CheckSame(const Planned& planned, int ranks, const Backend& backend,
-                                        int rank, absl::string_view when) const {
+absl::Status StrategyPlanner::CheckSame(const Planned& planned, int ranks, int rank,
+                                        absl::string_view when) const {
   const RankEnvironmentGuard environment(rank, ranks);
-  ASSIGN_OR_RETURN(const Planned again, PlanOnce(ranks, backend, 0));
+  ASSIGN_OR_RETURN(const Planned again, PlanOnce(ranks, 0));
   const auto differs = [&](absl::string_view what) {
     return absl::InternalError(absl::StrCat("it makes another ", what, when));
   };
@@ -73,11 +79,11 @@ absl::Status StrategyPlanner::CheckSame(const Planned& planned, int ranks, const
   return differs("estimate for the same request");
 }
 
-absl::Status StrategyPlanner::CheckMemoryLimits(int ranks, const Backend& backend) const {
+absl::Status StrategyPlanner::CheckMemoryLimits(int ranks) const {
   const auto wrong = [](absl::string_view what, const absl::Status& status) {
     return absl::InternalError(absl::StrCat(what, status.ok() ? "" : ": ", status.message()));
   };
-  const absl::Status refused = PlanFor(ranks, backend, kNoMemory).status();
+  const absl::Status refused = PlanFor(ranks, kNoMemory).status();
   if (!absl::IsResourceExhausted(refused)) {
     return wrong("a memory limit of 1 byte is no error that says so", refused);
   }
@@ -86,12 +92,12 @@ absl::Status StrategyPlanner::CheckMemoryLimits(int ranks, const Backend& backen
     return wrong("the error for a memory limit of 1 byte does not end with the smallest limit",
                  refused);
   }
-  const absl::Status met = PlanFor(ranks, backend, *smallest).status();
+  const absl::Status met = PlanFor(ranks, *smallest).status();
   if (!met.ok()) {
     return wrong(absl::StrCat("it says that a memory limit of ", *smallest, " bytes can be met"),
                  met);
   }
-  if (absl::IsResourceExhausted(PlanFor(ranks, backend, *smallest - 1).status())) {
+  if (absl::IsResourceExhausted(PlanFor(ranks, *smallest - 1).status())) {
     return absl::OkStatus();
   }
   return absl::InternalError(absl::StrCat("it says that ", *smallest,
@@ -99,13 +105,13 @@ absl::Status StrategyPlanner::CheckMemoryLimits(int ranks, const Backend& backen
                                           "and it accepts one byte less"));
 }
 
-bool StrategyPlanner::Refuses(int ranks, const Backend& backend) const {
-  const auto made = PlanWith(plugin_, RequestFor(ranks, 0), Context(backend, ranks), {});
+bool StrategyPlanner::Refuses(int ranks) const {
+  const auto made = PlanWith(plugin_, RequestFor(ranks, 0), ContextFor(ranks), {});
   return absl::IsInvalidArgument(made.status());
 }
 
 std::unique_ptr<PluginPasses> StrategyPlanner::MakePasses(const KernelCatalogue& catalogue) const {
-  auto passes = std::make_unique<LoadedPasses>(&catalogue, Context(catalogue, 1));
+  auto passes = std::make_unique<LoadedPasses>(&catalogue, MakeContext(catalogue, 1));
   passes->Add(plugin_);
   return passes;
 }
@@ -120,20 +126,26 @@ strategy::PlanRequest StrategyPlanner::RequestFor(int ranks, int64_t memory_limi
   return request;
 }
 
-std::shared_ptr<const PlanningContext> StrategyPlanner::Context(const KernelCatalogue& catalogue,
-                                                                int ranks) const {
+StrategyPlanner::SharedContext StrategyPlanner::MakeContext(const KernelCatalogue& catalogue,
+                                                            int ranks) const {
   const Cluster cluster = ClusterOfMachine("conformance", MachineRates());
   return std::make_shared<const PlanningContext>(
-      run_.graphs,
-      PlanningFor{&catalogue, ranks, cluster, SiteOnCluster(cluster, ranks), Settings()});
+      graphs_, PlanningFor{&catalogue, ranks, cluster, SiteOnCluster(cluster, ranks), Settings()});
 }
 
-absl::Status StrategyPlanner::CompileAndEstimate(
-    const strategy::PlanRequest& request, const Backend& backend,
-    const std::shared_ptr<const PlanningContext>& context, Planned& planned) const {
-  const auto passes = MakePasses(backend);
+StrategyPlanner::SharedContext StrategyPlanner::ContextFor(int ranks) const {
+  const MutexLock lock(&mutex_);
+  SharedContext& context = contexts_[ranks];
+  if (context == nullptr) context = MakeContext(*backend_, ranks);
+  return context;
+}
+
+absl::Status StrategyPlanner::CompileAndEstimate(const strategy::PlanRequest& request,
+                                                 const SharedContext& context,
+                                                 Planned& planned) const {
+  const auto passes = MakePasses(*backend_);
   ASSIGN_OR_RETURN(const CompiledRun compiled,
-                   CompileRun(run_.graphs, planned.plan, backend, request.ranks(), passes.get()));
+                   CompileRun(run_.graphs, planned.plan, *backend_, request.ranks(), passes.get()));
   const int64_t limit = request.memory_limit_bytes();
   RETURN_IF_ERROR(
       CheckMemoryLimit(compiled.arena_bytes(), limit, absl::StrCat(limit, " bytes"), "each rank"));

@@ -7,14 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/compile/compile.h"
+#include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
 #include "core/proto/estimate.pb.h"
 #include "core/proto/plan.pb.h"
+#include "core/sync/mutex.h"
 #include "strategies/conformance/rank_training.h"
 #include "strategies/host/option_values.h"
 #include "strategies/host/planning_context.h"
@@ -30,12 +34,11 @@ struct Planned {
   std::vector<std::string> programs;  // their fingerprints
 };
 
-// A strategy with values of its options, and the run that it plans. Both must outlive the object.
-// Thread-safe.
+// A strategy with values of its options, and the run that it plans for the reference backend. Both
+// must outlive the object. Thread-safe.
 class StrategyPlanner {
  public:
-  StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run)
-      : plugin_(*plugin), options_(std::move(options)), run_(*run) {}
+  StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run);
 
   // The settings of the run: its micro-batches.
   Plan Settings() const;
@@ -44,36 +47,41 @@ class StrategyPlanner {
   // run. InvalidArgument if the strategy refuses the request; ResourceExhausted if its Plan needs
   // more than `memory_limit` bytes (0: no limit), by the strategy's error or after compilation;
   // Internal for anything else.
-  absl::StatusOr<Planned> PlanFor(int ranks, const Backend& backend,
-                                  int64_t memory_limit = 0) const;
+  absl::StatusOr<Planned> PlanFor(int ranks, int64_t memory_limit = 0) const;
 
   // Plans again, in the environment of `rank`. Internal, ending with `when`, unless the Plan, the
   // Programs and the estimate are the same.
-  absl::Status CheckSame(const Planned& planned, int ranks, const Backend& backend, int rank,
-                         absl::string_view when) const;
+  absl::Status CheckSame(const Planned& planned, int ranks, int rank, absl::string_view when) const;
 
   // Checks a memory limit that no Plan can meet: the strategy's error must name the smallest limit
   // that can be met; planning must succeed with that limit, and fail with one byte less. Internal
   // if any of this does not hold.
-  absl::Status CheckMemoryLimits(int ranks, const Backend& backend) const;
+  absl::Status CheckMemoryLimits(int ranks) const;
 
   // Returns whether the strategy refuses the request as InvalidArgument.
-  bool Refuses(int ranks, const Backend& backend) const;
+  bool Refuses(int ranks) const;
 
   // Makes the runner of the strategy's own passes.
   std::unique_ptr<PluginPasses> MakePasses(const KernelCatalogue& catalogue) const;
 
  private:
+  using SharedContext = std::shared_ptr<const PlanningContext>;
+
   strategy::PlanRequest RequestFor(int ranks, int64_t memory_limit) const;
-  std::shared_ptr<const PlanningContext> Context(const KernelCatalogue& catalogue, int ranks) const;
-  absl::StatusOr<Planned> PlanOnce(int ranks, const Backend& backend, int64_t memory_limit) const;
-  absl::Status CompileAndEstimate(const strategy::PlanRequest& request, const Backend& backend,
-                                  const std::shared_ptr<const PlanningContext>& context,
-                                  Planned& planned) const;
+  SharedContext MakeContext(const KernelCatalogue& catalogue, int ranks) const;
+  // Returns the context of all requests for so many ranks, so that the host lowers a Plan once.
+  SharedContext ContextFor(int ranks) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Planned> PlanOnce(int ranks, int64_t memory_limit) const;
+  absl::Status CompileAndEstimate(const strategy::PlanRequest& request,
+                                  const SharedContext& context, Planned& planned) const;
 
   const Plugin& plugin_;
   const OptionValues options_;
   const TrainingRun& run_;
+  const std::unique_ptr<Backend> backend_;
+  const std::shared_ptr<const std::vector<Graph>> graphs_;  // the run's, for all contexts
+  mutable Mutex mutex_;
+  mutable absl::flat_hash_map<int, SharedContext> contexts_ ABSL_GUARDED_BY(mutex_);  // by ranks
 };
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -24,8 +25,31 @@ using Clock = ChildProcess::Clock;
 constexpr std::chrono::milliseconds kPoll{50};
 
 // The messages of a plugin's process. The bytes of an error are the character of its code and the
-// message.
-constexpr char kProgress = 'p', kLog = 'l', kExplanation = 'x', kResult = 'r', kError = 'e';
+// message; those of lowered Plans are as EncodeLowered writes them.
+constexpr char kProgress = 'p', kLog = 'l', kExplanation = 'x', kLowered = 'w', kResult = 'r',
+               kError = 'e';
+
+// The size of the request, a space, the request, and the result.
+std::string EncodeLowered(const strategy::LowerPlans& request,
+                          const strategy::LoweredPlans& lowered) {
+  const std::string plans = request.SerializeAsString();
+  return absl::StrCat(plans.size(), " ", plans, lowered.SerializeAsString());
+}
+
+// Tells a context which Plans it has lowered in the plugin's process.
+void Remember(absl::string_view message, const PlanningContext& context) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(message, absl::MaxSplits(' ', 1));
+  size_t size = 0;
+  if (!absl::SimpleAtoi(parts.first, &size) || size > parts.second.size()) return;
+  strategy::LowerPlans request;
+  strategy::LoweredPlans lowered;
+  if (!request.ParseFromString(std::string(parts.second.substr(0, size))) ||
+      !lowered.ParseFromString(std::string(parts.second.substr(size)))) {
+    return;
+  }
+  context.Remember(request, lowered);
+}
 
 // Sends what a plugin reports, in its own process, to the host's process.
 class ParentListener : public PluginListener {
@@ -38,6 +62,10 @@ class ParentListener : public PluginListener {
   void Log(const std::string& text) override { parent_.Send(kLog, text); }
   void Explain(const strategy::Explanation& explanation) override {
     parent_.Send(kExplanation, explanation.SerializeAsString());
+  }
+  void Lowered(const strategy::LowerPlans& request,
+               const strategy::LoweredPlans& lowered) override {
+    parent_.Send(kLowered, EncodeLowered(request, lowered));
   }
   bool cancelled() override { return parent_.stop_requested(); }
 
@@ -115,6 +143,7 @@ std::optional<absl::StatusOr<std::string>> LimitedCall::HandleMessage(
         absl::Status(static_cast<absl::StatusCode>(message.bytes[0]), message.bytes.substr(1)));
   }
   if (message.kind == kLog) Log(plugin, message.bytes);
+  if (message.kind == kLowered) Remember(message.bytes, *context_);
   strategy::Explanation explanation;
   if (message.kind == kExplanation && explanation.ParseFromString(message.bytes)) {
     explanation_ = std::move(explanation);

@@ -2,7 +2,8 @@
 //
 // The process is a copy of this one (core/posix/child_process.h), so the host's services are there
 // without being sent. What the function writes to memory, its threads, and whatever else it does to
-// its process end with it.
+// its process end with it. Only the costs of Plans that the run's context lowered there are sent
+// back to it, so that no later call waits for the same Plans again.
 #ifndef TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 #define TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 

@@ -279,26 +279,22 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 
 absl::StatusOr<strategy::LoweredPlans::Lowered> PlanningContext::Lower(const Plan& plan,
                                                                        bool sections) const {
-  strategy::LoweredPlans::Lowered lowered;
-  if (!sections) {
-    if (std::optional<StepCost> known = costs_.Find(plan)) {
-      *lowered.mutable_cost() = *std::move(known);
-      return lowered;
-    }
-  }
+  if (auto known = known_.Find(plan, sections)) return *std::move(known);
   RETURN_IF_ERROR(CheckPlanForm(plan));
   // As a run is compiled, so that a candidate that is accepted can be run.
   Plan candidate = WithSettings(plan);
   *candidate.mutable_kernels() = for_.settings.kernels();
   ASSIGN_OR_RETURN(const CompiledCandidate compiled, candidates_.Compile(candidate));
+  strategy::LoweredPlans::Lowered lowered;
   *lowered.mutable_cost() = EstimateProgram(compiled.step);
   lowered.mutable_cost()->set_peak_bytes(compiled.arenas.total());
-  costs_.Add(plan, lowered.cost());
-  if (!sections) return lowered;
-  const auto times = PredictStep(compiled.step, for_.cluster, for_.site, for_.prices.get());
-  for (const StepSection& section : SectionsOf(compiled.step, times)) {
-    *lowered.add_sections() = ToProto(section);
+  if (sections) {
+    const auto times = PredictStep(compiled.step, for_.cluster, for_.site, for_.prices.get());
+    for (const StepSection& section : SectionsOf(compiled.step, times)) {
+      *lowered.add_sections() = ToProto(section);
+    }
   }
+  known_.Add(plan, lowered, sections);
   return lowered;
 }
 
@@ -336,6 +332,15 @@ strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& reques
   lower();
   for (std::thread& thread : others) thread.join();
   return lowered;
+}
+
+void PlanningContext::Remember(const strategy::LowerPlans& request,
+                               const strategy::LoweredPlans& lowered) const {
+  const int count = std::min(request.plans_size(), lowered.plans_size());
+  for (int i = 0; i < count; ++i) {
+    if (!lowered.plans(i).error().empty()) continue;
+    known_.Add(request.plans(i), lowered.plans(i), request.sections());
+  }
 }
 
 absl::StatusOr<ProgramProto> PlanningContext::Program(const strategy::MakeProgram& request) const {

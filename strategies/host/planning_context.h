@@ -19,7 +19,7 @@
 #include "core/kernels/interface/backend.h"
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/proto/strategy.pb.h"
-#include "strategies/host/known_costs.h"
+#include "strategies/host/known_lowerings.h"
 
 namespace tessera {
 
@@ -65,6 +65,8 @@ class PlanningContext {
   // other requests the default ones), or the error that a run of the candidate would have. Several
   // are compiled at a time, on the cores of this process.
   strategy::LoweredPlans Lower(const strategy::LowerPlans& request) const;
+  // Takes what a copy of this context, in another process, returned for a request.
+  void Remember(const strategy::LowerPlans& request, const strategy::LoweredPlans& lowered) const;
   absl::StatusOr<ProgramProto> Program(const strategy::MakeProgram& request) const;
   // Returns the cost of a training step (or of the first Program if none trains), and the memory
   // peak of all Programs.
@@ -87,7 +89,7 @@ class PlanningContext {
   const std::shared_ptr<const std::vector<Graph>> graphs_;
   const PlanningFor for_;
   const CandidateCompiler candidates_;
-  mutable KnownCosts costs_;  // by the Plans of candidates
+  mutable KnownLowerings known_;
 };
 
 // Returns the passes that a Plan may name.

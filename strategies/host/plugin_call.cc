@@ -88,12 +88,6 @@ absl::StatusOr<std::string> ProgramService(const PlanningContext& context,
   return program.SerializeAsString();
 }
 
-absl::StatusOr<std::string> LowerService(const PlanningContext& context,
-                                         const std::string& request) {
-  ASSIGN_OR_RETURN(const strategy::LowerPlans message, ParseRequest<strategy::LowerPlans>(request));
-  return context.Lower(message).SerializeAsString();
-}
-
 template <typename Request>
 absl::StatusOr<std::string> PriceService(const PlanningContext& context,
                                          const std::string& request) {
@@ -104,6 +98,11 @@ absl::StatusOr<std::string> PriceService(const PlanningContext& context,
 
 absl::StatusOr<std::string> PassesService(const PlanningContext&, const std::string&) {
   return DescribePasses().SerializeAsString();
+}
+
+int32_t LowerFunction(const TesseraHost* host, TesseraContext* context, const char* request,
+                      size_t size, const TesseraSink* sink) {
+  return PutResult(CallOf(host).Lower(context, Bytes(request, size)), sink);
 }
 
 int32_t OpenFunction(const TesseraHost* host, const char* request, size_t size,
@@ -173,7 +172,7 @@ PluginCall::PluginCall(std::shared_ptr<const PlanningContext> context, RecordGra
              ServiceFunction<PriceService<strategy::PriceRedistributions>>,
              ServiceFunction<ReadPlanService>,
              ServiceFunction<CompleteService>,
-             ServiceFunction<LowerService>,
+             LowerFunction,
              ServiceFunction<ProgramService>,
              ServiceFunction<PassesService>,
              ReportFunction,
@@ -211,18 +210,26 @@ absl::StatusOr<std::string> PluginCall::Run(const Plugin& plugin, TesseraStrateg
 
 absl::StatusOr<std::string> PluginCall::Serve(TesseraContext* context, const std::string& request,
                                               Service service) {
-  const std::shared_ptr<const PlanningContext> found = Find(context);
-  if (found == nullptr) return absl::InvalidArgumentError("the planning context is not open");
+  ASSIGN_OR_RETURN(const std::shared_ptr<const PlanningContext> found, Find(context));
   return service(*found, request);
 }
 
-std::shared_ptr<const PlanningContext> PluginCall::Find(const TesseraContext* handle) {
+absl::StatusOr<std::string> PluginCall::Lower(TesseraContext* context, const std::string& request) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const PlanningContext> found, Find(context));
+  ASSIGN_OR_RETURN(const strategy::LowerPlans message, ParseRequest<strategy::LowerPlans>(request));
+  const strategy::LoweredPlans lowered = found->Lower(message);
+  if (found == context_) listener_.Lowered(message, lowered);
+  return lowered.SerializeAsString();
+}
+
+absl::StatusOr<std::shared_ptr<const PlanningContext>> PluginCall::Find(
+    const TesseraContext* handle) {
   if (handle == nullptr) return context_;
   MutexLock lock(&mutex_);
   for (const std::shared_ptr<const PlanningContext>& context : opened_) {
     if (static_cast<const void*>(context.get()) == handle) return context;
   }
-  return nullptr;
+  return absl::InvalidArgumentError("the planning context is not open");
 }
 
 absl::StatusOr<TesseraContext*> PluginCall::Open(const std::string& request) {

@@ -26,6 +26,9 @@ class PluginListener {
   virtual void Report(const strategy::Progress& progress) = 0;
   virtual void Log(const std::string& text) = 0;
   virtual void Explain(const strategy::Explanation& explanation) = 0;
+  // The run's context lowered these Plans for the plugin.
+  virtual void Lowered(const strategy::LowerPlans& request,
+                       const strategy::LoweredPlans& lowered) = 0;
   // Returns whether the plugin shall stop.
   virtual bool cancelled() = 0;
 };
@@ -50,6 +53,7 @@ class PluginCall {
                                                   const std::string& request);
   absl::StatusOr<std::string> Serve(TesseraContext* context, const std::string& request,
                                     Service service);
+  absl::StatusOr<std::string> Lower(TesseraContext* context, const std::string& request);
   absl::StatusOr<TesseraContext*> Open(const std::string& request);
   void CloseContext(TesseraContext* context);
   absl::Status Report(const std::string& request);
@@ -58,8 +62,8 @@ class PluginCall {
   bool cancelled() { return listener_.cancelled(); }
 
  private:
-  // Returns the context of a handle; null if there is none.
-  std::shared_ptr<const PlanningContext> Find(const TesseraContext* handle);
+  // Returns the context of a handle, or InvalidArgument.
+  absl::StatusOr<std::shared_ptr<const PlanningContext>> Find(const TesseraContext* handle);
 
   const std::shared_ptr<const PlanningContext> context_;
   const RecordGraphs record_;

@@ -14,7 +14,7 @@ while IFS= read -r line; do
   program=$root/models/${command%%:train*}/train
   command=${command#*:train}
   command=${command%%#*}
-  if [[ $program == */vgg/train && $command != *--data=* && ! -d /usr/share/datasets/fashion-mnist ]]; then
+  if [[ ($program == */vgg/train || $program == */picture_mlp/train) && $command != *--data=* && ! -d /usr/share/datasets/fashion-mnist ]]; then
     echo "not run: $line needs Debian's dataset-fashion-mnist"
     continue
   fi
@@ -24,7 +24,7 @@ while IFS= read -r line; do
   echo "train $command"
   eval "\"$program\" $command" >log 2>&1 || { tail -5 log; echo "a README says: $line"; exit 1; }
   ran=$((ran + 1))
-done < <(grep -hE '^    \./bazelw run //models/[a-z]+:train' "$root"/{,tools/train/}README.md)
+done < <(grep -hE '^    \./bazelw run //models/[a-z_]+:train' "$root"/{,tools/train/}README.md)
 ((ran >= 6)) || { echo "only $ran commands were found"; exit 1; }
 [[ $(wc -l <my_run/metrics.jsonl) == 3 ]] || { echo "my_run did not go on to step 3"; exit 1; }
 grep -qx 'runs/' "$root/.gitignore" || { echo "git does not ignore runs/"; exit 1; }

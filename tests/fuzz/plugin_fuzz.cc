@@ -27,6 +27,7 @@ class NoListener : public PluginListener {
   void Report(const strategy::Progress&) override {}
   void Log(const std::string&) override {}
   void Explain(const strategy::Explanation&) override {}
+  void Lowered(const strategy::LowerPlans&, const strategy::LoweredPlans&) override {}
   bool cancelled() override { return false; }
 };
 

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "models/picture_mlp/picture_mlp.h"
 #include "models/ratings/ratings.h"
 #include "models/vgg/vgg.h"
 #include "tools/backends/backends.h"
@@ -29,6 +30,17 @@ std::unique_ptr<Model> MakeModel(const std::string& name) {
     config.add_hidden(21);
     config.set_vocabulary(61);
     return *CreateMlp(config);
+  }
+  if (name == "picture_mlp") {
+    PictureMlpConfig config;
+    config.set_height(7);
+    config.set_width(6);
+    config.set_channels(3);
+    config.add_hidden(33);
+    config.add_hidden(21);
+    config.set_classes(61);
+    config.set_dropout(0.1);
+    return *CreatePictureMlp(config);
   }
   if (name == "ratings") {
     RatingsConfig config;
@@ -182,8 +194,8 @@ TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfTheLiveBytes) {
 
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const char* model :
-       {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "picture_mlp",
+                            "ratings", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (bool recompute : {false, true}) {
         for (int64_t micro_batches : {1, 2}) {
@@ -217,8 +229,8 @@ std::vector<char> StatesAfterTwoSteps(const Case& c) {
 }
 
 TEST(Recomputation, GivesTheSameBits) {
-  for (const char* model :
-       {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "ratings", "vgg", "vgg_norm"}) {
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp", "picture_mlp",
+                            "ratings", "vgg", "vgg_norm"}) {
     for (const char* device : {"cpu", "reference"}) {
       for (int64_t micro_batches : {1, 2}) {
         EXPECT_EQ(StatesAfterTwoSteps({model, device, false, micro_batches}),

@@ -1,6 +1,6 @@
 // Checks that a network on pictures, with crops, flips, dropout and smoothed labels, trains under
 // Plans as on one process: ranks and micro-batches draw the same, and the loss may be split by rows
-// or by classes.
+// or by classes, and an MLP on pictures by its hidden units.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +74,26 @@ TEST(PictureTrainingTest, InBf16) {
     EXPECT_LE(difference.relative, 5e-2) << difference.where;
     EXPECT_GE(difference.relative, 1e-4) << "nothing was rounded";
   }
+}
+
+// The shape of MLP-A and MLP-B, one hidden layer, is split over its hidden units: by rows of the
+// first weight and by columns of the second one, whose product is partial.
+constexpr char kSplitHidden[] =
+    "store { path: 'layers.0.*' layout: 'model: S(0)' } "
+    "compute { path: 'layers.0.matmul' signature: 'model: B, S(0) -> S(1)' } "
+    "store { path: 'layers.1.weight' layout: 'model: S(1)' } "
+    "compute { path: 'layers.1.matmul' signature: 'model: S(1), S(1) -> P' } ";
+
+TEST(PictureMlpTrainingTest, SplitByHiddenUnits) {
+  const std::string split = absl::StrCat("mesh { name: 'model' } ", kSplitHidden);
+  ExpectSame(SmallPictureMlp(), StagePlan(split), {1, 2, 3, 4, 8});
+  ExpectSame(SmallPictureMlp(), StagePlan(split + kSplitClasses), {2, 4});
+  ExpectSame(OnCpu(SmallPictureMlp()), StagePlan(split), {2, 3}, 1e-4);
+}
+
+TEST(PictureMlpTrainingTest, SplitByRowsAndHiddenUnits) {
+  const std::string meshes = "mesh { name: 'data' size: 2 } mesh { name: 'model' } ";
+  ExpectSame(SmallPictureMlp(), StagePlan(absl::StrCat(meshes, kSplitBatch, kSplitHidden)), {4, 6});
 }
 
 }  // namespace

@@ -126,6 +126,26 @@ TEST_F(ServicesTest, EachMicroBatchAndRecomputationHasItsSections) {
   EXPECT_EQ(order, expected);
 }
 
+// A plugin runs in a process of its own, with a copy of the context.
+TEST_F(ServicesTest, ItTakesOverWhatACopyHasLowered) {
+  strategy::LowerPlans request;
+  *request.add_plans() = PlanOf(kOpen);
+  *request.add_plans() = PlanOf(kRewritten);
+  strategy::LoweredPlans of_copy;
+  of_copy.add_plans()->mutable_cost()->set_step_seconds(17);
+  of_copy.add_plans()->set_error("interrupted");
+  context_->Remember(request, of_copy);
+  EXPECT_EQ(Lower(kOpen, false).cost().step_seconds(), 17);
+  EXPECT_GT(Lower(kRewritten, false).cost().step_seconds(), 0);
+  // Sections need to be lowered, and the result then has both.
+  const strategy::LoweredPlans::Lowered complete = Lower(kOpen, true);
+  EXPECT_GT(complete.sections_size(), 0);
+  EXPECT_NE(complete.cost().step_seconds(), 17);
+  const strategy::LoweredPlans::Lowered again = Lower(kOpen, false);
+  EXPECT_EQ(again.cost().SerializeAsString(), complete.cost().SerializeAsString());
+  EXPECT_EQ(again.sections_size(), 0);
+}
+
 TEST_F(ServicesTest, EqualBlocksHaveEqualFingerprints) {
   const auto graphs = context_->Graphs({});
   ASSERT_TRUE(graphs.ok()) << graphs.status();

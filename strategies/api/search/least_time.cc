@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "strategies/api/search/relaxation.h"
+
 namespace tessera::strategy::search {
 namespace {
 
 constexpr int kWeights = 32;   // of computation, evenly from 0 to 1
 constexpr int kHalvings = 60;  // of the range of the price of a byte
-constexpr double kRounding = 1e-12;
 
 // A choice's part in the sums of a step.
 struct Part {

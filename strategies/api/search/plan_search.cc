@@ -18,7 +18,8 @@
 namespace tessera::strategy::search {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// The seconds of a Plan that does not exist.
+constexpr double kNoTime = std::numeric_limits<double>::infinity();
 constexpr int kProposals = 8;     // for one space, at most
 constexpr int64_t kUnused = 100;  // proposals end when less than one part in so many is unused
 
@@ -101,13 +102,13 @@ absl::StatusOr<Candidate*> PlanSearch::LowerChoices(int space, const std::vector
 }
 
 absl::StatusOr<double> PlanSearch::Search(absl::StatusOr<Space> space) {
-  if (absl::IsInvalidArgument(space.status()) && size() > 0) return kInfinite;
+  if (absl::IsInvalidArgument(space.status()) && size() > 0) return kNoTime;
   RETURN_IF_ERROR(space.status());
   const int index = static_cast<int>(spaces_.size());
   spaces_.push_back(*std::move(space));
   beyond_sketch_.push_back(0);
   ASSIGN_OR_RETURN(const bool large, IsLarge());
-  if (large && IsSlowerByModel(index)) return kInfinite;
+  if (large && IsSlowerByModel(index)) return kNoTime;
   // They are candidates of this space.
   for (const KnownStep& step : spaces_[index].known) {
     if (spaces_[index].sketch != nullptr) break;
@@ -115,13 +116,13 @@ absl::StatusOr<double> PlanSearch::Search(absl::StatusOr<Space> space) {
   }
   // The Plans of a space may be ones that cannot be run, though its sketches can.
   const absl::Status proposed = Propose(index);
-  if (absl::IsInvalidArgument(proposed) && size() > 0) return kInfinite;
+  if (absl::IsInvalidArgument(proposed) && size() > 0) return kNoTime;
   RETURN_IF_ERROR(proposed);
   if (!large && spaces_[index].sketch == nullptr) RETURN_IF_ERROR(LowerKnown(index));
   Report();
   const Candidate* const found = BestOf(index);
   const bool fits = found != nullptr && found->cost.peak_bytes() <= limit_;
-  return fits ? found->cost.step_seconds() : kInfinite;
+  return fits ? found->cost.step_seconds() : kNoTime;
 }
 
 absl::Status PlanSearch::LowerKnown(int space) {
@@ -153,7 +154,7 @@ absl::Status PlanSearch::SearchAscending(
         return may_fit(number);
       },
       [&](int64_t number) -> absl::StatusOr<double> {
-        if (stops()) return kInfinite;
+        if (stops()) return kNoTime;
         return Search(space(number));
       });
 }
@@ -326,7 +327,7 @@ void PlanSearch::Report() const {
 }
 
 double PlanSearch::Bound() const {
-  double bound = spaces_.empty() ? 0 : kInfinite;
+  double bound = spaces_.empty() ? 0 : kNoTime;
   for (const Space& space : spaces_) {
     Problem least = space.least;
     least.limit_bytes = limit_;

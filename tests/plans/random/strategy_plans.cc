@@ -1,6 +1,5 @@
 #include "tests/plans/random/strategy_plans.h"
 
-#include <memory>
 #include <utility>
 
 #include "core/status/status_macros.h"
@@ -41,14 +40,13 @@ const std::vector<StrategyOptions>& AllOptions() {
 absl::StatusOr<std::vector<PlanCase>> StrategyPlans(const std::string& model,
                                                     const TrainingRun& run) {
   std::vector<PlanCase> plans;
-  const std::unique_ptr<Backend> backend = run.backend();
   for (const StrategyOptions& each : AllOptions()) {
     if (each.of_language && run.model->AsLanguageModel() == nullptr) continue;
     ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(each.strategy));
     ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
     ASSIGN_OR_RETURN(OptionValues values, ReadOptions(plugin, each.options));
     const StrategyPlanner planner(&plugin, std::move(values), &run);
-    ASSIGN_OR_RETURN(Planned planned, planner.PlanFor(kRanks, *backend));
+    ASSIGN_OR_RETURN(Planned planned, planner.PlanFor(kRanks));
     PlanCase made;
     made.model = model;
     made.ranks = kRanks;
