@@ -134,17 +134,20 @@ class EpiloguesTest : public ::testing::Test {
 
 TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
   for (const std::unique_ptr<Backend>& backend : BackendsUnderTest()) {
-    int taken = 0;
-    for (const Case& use : CasesOf("matmul")) {
-      const auto prepared = Prepare(use, *reference_);
-      ASSERT_TRUE(prepared.ok()) << prepared.status();
-      if (prepared->elements() > kMostElements) continue;
-      for (const Chain& chain : Chains()) {
-        SCOPED_TRACE(absl::StrCat(use.name, " + ", chain.name));
-        taken += CheckChain(*backend, *prepared, chain);
+    for (const char* op : {"matmul", "convolution"}) {
+      int taken = 0;
+      for (const Case& use : CasesOf(op)) {
+        const auto prepared = Prepare(use, *reference_);
+        ASSERT_TRUE(prepared.ok()) << prepared.status();
+        if (prepared->elements() > kMostElements) continue;
+        for (const Chain& chain : Chains()) {
+          SCOPED_TRACE(absl::StrCat(use.name, " + ", chain.name));
+          taken += CheckChain(*backend, *prepared, chain);
+        }
       }
+      EXPECT_GT(taken, 0) << "no kernel of " << op << " on '" << backend->name()
+                          << "' takes any epilogue";
     }
-    EXPECT_GT(taken, 0) << "no kernel of '" << backend->name() << "' takes any epilogue";
   }
 }
 

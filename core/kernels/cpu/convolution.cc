@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "core/kernels/cpu/epilogues.h"
 #include "core/kernels/cpu/im2col_convolution.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/onednn_convolution.h"
@@ -98,14 +99,22 @@ void AddConvolutionKernels(KernelList& list) {
        {std::pair{"convolution", ConvolutionResult::kY},
         std::pair{"convolution_grad_data", ConvolutionResult::kDx},
         std::pair{"convolution_grad_weight", ConvolutionResult::kDweight}}) {
+    // All kernels of the forward pass take a bias and an activation.
+    const auto fusing = [&, result = result](std::unique_ptr<const Kernel> kernel) {
+      if (result != ConvolutionResult::kY) return kernel;
+      return WithStoredEpilogues(ConvolutionInput::kCount, std::move(kernel));
+    };
     const auto onednn = [&, op = op, result = result](absl::string_view name, DType dtype) {
-      return std::make_unique<OnednnConvolutionKernel>(op, result, name, dtype);
+      return fusing(std::make_unique<OnednnConvolutionKernel>(op, result, name, dtype));
+    };
+    const auto im2col = [&, op = op, result = result] {
+      return fusing(Im2colConvolutionKernel(op, result));
     };
     if (MultipliesBFloat16()) list.Add(onednn("onednn_bf16", DType::kBF16));
     list.Add(onednn("onednn", DType::kF32));
-    list.Add(Im2colConvolutionKernel(op, result));
+    list.Add(im2col());
     list.Add(ViaF32("onednn_via_f32", onednn("onednn", DType::kF32)));
-    list.Add(ViaF32("onednn_im2col_via_f32", Im2colConvolutionKernel(op, result)));
+    list.Add(ViaF32("onednn_im2col_via_f32", im2col()));
   }
 }
 

@@ -21,7 +21,13 @@ bool IsKernel(const Instruction& instruction) {
   return instruction.kind == InstructionKind::kKernel;
 }
 
-// Returns whether an instruction may become an epilogue of a matmul: an addition, or an activation
+// Returns whether instructions that follow may become epilogues: a matrix product, also if it is a
+// convolution.
+bool MayHaveEpilogues(const KernelRequest& request) {
+  return request.op == "matmul" || request.op == "convolution";
+}
+
+// Returns whether an instruction may become an epilogue of a product: an addition, or an activation
 // (an operator with one operand). The kernels decide whether they support it as an epilogue.
 bool MayBeEpilogue(const KernelRequest& request) {
   return request.op == "add" || request.inputs.size() == 1;
@@ -37,7 +43,7 @@ bool WidensToF32(const KernelRequest& request) {
          request.outputs[0].dtype == DType::kF32;
 }
 
-// Joins each matmul with the elementwise instructions that follow it, and every kernel with the
+// Joins each matmul and each convolution with the elementwise instructions that follow it, and every kernel with the
 // casts of its outputs to f32, as epilogues, one by one.
 class Fuser {
  public:
@@ -131,7 +137,7 @@ class Fuser {
       const bool all_of_it = uses.read == result || IsReshaped(uses.read, result, next.outputs[0]);
       return all_of_it ? uses.reader : kNone;
     }
-    const bool fits = RequestOf(instruction).op == "matmul" && uses.values == 1 &&
+    const bool fits = MayHaveEpilogues(RequestOf(instruction)) && uses.values == 1 &&
                       MayBeEpilogue(request) &&
                       program_.values[next.outputs[0]].type == program_.values[result].type;
     return fits ? uses.reader : kNone;
@@ -177,7 +183,7 @@ class Fuser {
     return absl::c_all_of(ids, [&](ProgramValueId id) { return UsesOf(id).writer < i; });
   }
 
-  // Returns whether an instruction behind the matmul i is a cast that can as well run before it,
+  // Returns whether an instruction behind the product i is a cast that can as well run before it,
   // and makes no more than a bias: what is larger would take memory for longer.
   bool MayMoveBefore(InstructionId i, InstructionId later) const {
     const Instruction& product = program_.instructions[i];

@@ -53,6 +53,14 @@ TEST_F(FuseTest, JoinsBiasAndActivation) {
             std::vector<std::string>({"add", "gelu"}));
 }
 
+TEST_F(FuseTest, JoinsAConvolutionWithItsBiasAndActivation) {
+  Tensor x = graph_.Input("x", F32({2, 8, 8, 16}));
+  Tensor w = graph_.Input("w", F32({32, 3, 3, 16}));
+  Tensor b = graph_.Input("b", F32({32}));
+  graph_.SetOutput("y", Relu(Conv2d(x, w, b, {.padding = {1, 1}})));
+  EXPECT_EQ(Fused(), "relu = convolution+add+relu(x, w, b)\n");
+}
+
 TEST_F(FuseTest, KeepsWhatIsReadElsewhere) {
   Tensor x = graph_.Input("x", F32({64, 64}));
   Tensor w = graph_.Input("w", F32({64, 64}));
