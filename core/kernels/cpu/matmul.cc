@@ -27,10 +27,9 @@ class BoundProduct : public BoundKernel {
  public:
   // `added_by_product` is the number of operands that the product itself adds; `after` are run on
   // the stored product, in their order.
-  static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(OnednnProduct product,
-                                                           const PaddedOperands& padded,
-                                                           size_t added_by_product,
-                                                           const std::vector<StoredEpilogue>& after) {
+  static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(
+      OnednnProduct product, const PaddedOperands& padded, size_t added_by_product,
+      const std::vector<StoredEpilogue>& after) {
     ASSIGN_OR_RETURN(BoundEpilogues stored, BoundEpilogues::Bind(after));
     return std::make_unique<BoundProduct>(std::move(product), padded, added_by_product,
                                           std::move(stored));
@@ -126,7 +125,8 @@ class OnednnMatMulKernel : public Kernel {
   // Makes the product of a request. Only a primitive adds epilogues itself.
   absl::StatusOr<OnednnProduct> MakeProduct(const KernelRequest& request) const {
     Epilogues epilogues;
-    if (method_ == ProductMethod::kPrimitive) ReadEpilogues(request, MatMulInput::kCount, &epilogues);
+    if (method_ == ProductMethod::kPrimitive)
+      ReadEpilogues(request, MatMulInput::kCount, &epilogues);
     return OnednnProduct::Make(method_, PaddedFor(request).ShapeWith(ShapeOf(request)),
                                epilogues.additions, request.threads);
   }

@@ -1,5 +1,5 @@
-// The tiles of Winograd's minimal filtering (winograd.h): their addresses, and the transform of what
-// a convolution reads.
+// The tiles of Winograd's minimal filtering (winograd.h): their addresses, and the transform of
+// what a convolution reads.
 #include <cstdint>
 
 #include "core/kernels/cpu/vectors-inl.h"
@@ -45,7 +45,7 @@ struct TilePixels {
 // Finds the addresses of the 2 x 2 results of a tile. Those outside of the picture are `outside`.
 template <typename T>
 HWY_INLINE void FindResults(const WinogradTiles& tiles, T* y, T* outside, int64_t tile,
-                 T* (&results)[kResults * kResults]) {
+                            T* (&results)[kResults * kResults]) {
   const int64_t picture = tile / tiles.of_picture();
   const int64_t row = tile % tiles.of_picture() / tiles.across() * kResults;
   const int64_t column = tile % tiles.across() * kResults;
@@ -60,8 +60,9 @@ HWY_INLINE void FindResults(const WinogradTiles& tiles, T* y, T* outside, int64_
 
 // Writes B^T d B of tiles [first, first + count) to rows of `to` from `row` on.
 template <typename T>
-HWY_INLINE void TransformPictures(const WinogradTiles& tiles, const T* x, const T* zeros, int64_t first,
-                       int64_t count, const WinogradMatrices& to, int64_t row) {
+HWY_INLINE void TransformPictures(const WinogradTiles& tiles, const T* x, const T* zeros,
+                                  int64_t first, int64_t count, const WinogradMatrices& to,
+                                  int64_t row) {
   const int64_t position = to.position;
   for (int64_t t = 0; t < count; ++t) {
     const TilePixels<T> tile(tiles, x, zeros, first + t);

@@ -86,7 +86,7 @@ HWY_INLINE Floats Finished(Floats y, Floats bias, bool has_bias, bool relu) {
 }
 
 // Writes A^T m A of a tile to its results; m is the row of the tile. Returns whether all are
-// finite. `outside` is where results outside of the picture go.
+// finite.
 template <typename T>
 bool StoreResults(const WinogradPass& pass, const float* m, int64_t position, T* const* results) {
   const float* const bias = pass.bias;
@@ -176,19 +176,20 @@ void RunTiles(const WinogradPass& pass, int64_t first, int64_t count, float* scr
   float* const pixel = products.data + WinogradMatrices::Floats(count, out);
   WithFloatType(pass.dtype, [&](auto type) {
     using T = decltype(type);
-    TransformPictures(pass.tiles, static_cast<const T*>(pass.x),
-                      static_cast<const T*>(pass.zeros), first, count, from, 0);
+    TransformPictures(pass.tiles, static_cast<const T*>(pass.x), static_cast<const T*>(pass.zeros),
+                      first, count, from, 0);
   });
   for (int64_t p = 0; p < kWinogradPositions; ++p) {
-    const ProductArguments<float> product = {.a = from.data + p * from.position,
-                                             .a_row = from.pitch,
-                                             .a_depth = 1,
-                                             .b = pass.transformed.data + p * pass.transformed.position,
-                                             .b_row = pass.transformed.pitch,
-                                             .c = products.data + p * products.position,
-                                             .c_row = products.pitch,
-                                             .depth = channels,
-                                             .accumulate = false};
+    const ProductArguments<float> product = {
+        .a = from.data + p * from.position,
+        .a_row = from.pitch,
+        .a_depth = 1,
+        .b = pass.transformed.data + p * pass.transformed.position,
+        .b_row = pass.transformed.pitch,
+        .c = products.data + p * products.position,
+        .c_row = products.pitch,
+        .depth = channels,
+        .accumulate = false};
     Product(product, count, FullVectors(out));
   }
   WithFloatType(pass.stored, [&](auto type) {

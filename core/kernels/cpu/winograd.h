@@ -59,8 +59,8 @@ struct WinogradMatrices {
 struct WinogradPass {
   bool is_gradient = false;
   WinogradTiles tiles;
-  DType dtype = DType::kF32;   // of x, the weight and `zeros`
-  const void* x = nullptr;     // the pictures that are read
+  DType dtype = DType::kF32;     // of x, the weight and `zeros`
+  const void* x = nullptr;       // the pictures that are read
   const void* weight = nullptr;  // [out, 3, 3, in] of the convolution
   const void* zeros = nullptr;   // a pixel of padding
   WinogradMatrices transformed;  // the weight: a row for each channel that is read
@@ -76,7 +76,7 @@ struct WinogradWeightPass {
   DType dtype = DType::kF32;
   const void* x = nullptr;
   const void* dy = nullptr;
-  const void* zeros = nullptr;   // a pixel of padding of x or dy
+  const void* zeros = nullptr;         // a pixel of padding of x or dy
   WinogradMatrices x_tiles, dy_tiles;  // a row for each tile of a chunk
   WinogradMatrices sums;               // a row for each channel of dy
   DType stored = DType::kF32;

@@ -25,8 +25,8 @@ int64_t GradientChunkBytes(const WinogradTiles& tiles) {
 // Returns the number of tiles of each chunk but the last, which may have fewer.
 int64_t TilesOfChunk(const WinogradTiles& tiles, int64_t bytes) {
   constexpr int64_t kMultiple = 8;  // so that products have full tiles of rows
-  const int64_t floats = WinogradMatrices::Floats(1, tiles.channels) +
-                         WinogradMatrices::Floats(1, tiles.out_channels);
+  const int64_t floats =
+      WinogradMatrices::Floats(1, tiles.channels) + WinogradMatrices::Floats(1, tiles.out_channels);
   const int64_t fitting = bytes / (floats * static_cast<int64_t>(sizeof(float)));
   return std::max<int64_t>(1, fitting / kMultiple) * kMultiple;
 }
@@ -117,9 +117,8 @@ class BoundPass : public BoundKernel {
                FloatsAt(call, bias_));
       pass.bias = FloatsAt(call, bias_);
     }
-    ParallelFor(threads_, out_channels_, kWinogradBlock, [&](int64_t begin, int64_t end) {
-      TransformWinogradWeight(pass, begin, end);
-    });
+    ParallelFor(threads_, out_channels_, kWinogradBlock,
+                [&](int64_t begin, int64_t end) { TransformWinogradWeight(pass, begin, end); });
     ParallelTasks(threads_, chunks_, [&](int64_t chunk, int worker) {
       const int64_t first = chunk * chunk_;
       RunWinogradTiles(pass, first, std::min(chunk_, tiles.count() - first),
@@ -169,9 +168,8 @@ class BoundGradient : public BoundKernel {
     pass.stored = dweight.dtype;
     pass.dweight = dweight.data;
     for (int64_t first = 0; first < tiles_.count(); first += chunk_) AddChunk(pass, first);
-    ParallelFor(threads_, tiles_.out_channels, 1, [&](int64_t begin, int64_t end) {
-      StoreWinogradGradient(pass, begin, end);
-    });
+    ParallelFor(threads_, tiles_.out_channels, 1,
+                [&](int64_t begin, int64_t end) { StoreWinogradGradient(pass, begin, end); });
     return absl::OkStatus();
   }
 

@@ -43,8 +43,8 @@ bool WidensToF32(const KernelRequest& request) {
          request.outputs[0].dtype == DType::kF32;
 }
 
-// Joins each matmul and each convolution with the elementwise instructions that follow it, and every kernel with the
-// casts of its outputs to f32, as epilogues, one by one.
+// Joins each matmul and each convolution with the elementwise instructions that follow it, and
+// every kernel with the casts of its outputs to f32, as epilogues, one by one.
 class Fuser {
  public:
   Fuser(KernelChooser& chooser, Program& program)
