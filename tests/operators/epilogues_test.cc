@@ -155,6 +155,8 @@ TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
             << "no kernel of " << op << " on '" << backend->name() << "' takes any epilogue in "
             << DTypeName(floats);
       }
+      EXPECT_GT(taken, 0) << "no kernel of " << op << " on '" << backend->name()
+                          << "' takes any epilogue";
     }
   }
 }

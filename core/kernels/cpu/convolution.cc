@@ -1,15 +1,18 @@
-// convolution and its gradients, by oneDNN's convolutions, or as products of matrices.
+// convolution and its gradients, by oneDNN's convolutions, as products of matrices, or by Winograd's
+// minimal filtering.
 #include "core/ops/convolution.h"
 
 #include <memory>
 #include <utility>
 
 #include "core/kernels/cpu/convolution_epilogues.h"
+#include "core/kernels/cpu/epilogues.h"
 #include "core/kernels/cpu/im2col_convolution.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/onednn_convolution.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/via_f32.h"
+#include "core/kernels/cpu/winograd_convolution.h"
 #include "core/kernels/cpu/zero_output.h"
 #include "core/status/status_macros.h"
 
@@ -103,14 +106,23 @@ void AddConvolutionKernels(KernelList& list) {
        {std::pair{"convolution", ConvolutionResult::kY},
         std::pair{"convolution_grad_data", ConvolutionResult::kDx},
         std::pair{"convolution_grad_weight", ConvolutionResult::kDweight}}) {
+    // All kernels of the forward pass take a bias and an activation.
+    const auto fusing = [&, result = result](std::unique_ptr<const Kernel> kernel) {
+      if (result != ConvolutionResult::kY) return kernel;
+      return WithStoredEpilogues(ConvolutionInput::kCount, std::move(kernel));
+    };
     const auto onednn = [&, op = op, result = result](absl::string_view name, DType dtype) {
-      return std::make_unique<OnednnConvolutionKernel>(op, result, name, dtype);
+      return fusing(std::make_unique<OnednnConvolutionKernel>(op, result, name, dtype));
+    };
+    const auto im2col = [&, op = op, result = result] {
+      return fusing(Im2colConvolutionKernel(op, result));
     };
     if (MultipliesBFloat16()) list.Add(onednn("onednn_bf16", DType::kBF16));
     list.Add(onednn("onednn", DType::kF32));
-    list.Add(Im2colConvolutionKernel(op, result));
+    list.Add(im2col());
     list.Add(ViaF32("onednn_via_f32", onednn("onednn", DType::kF32)));
-    list.Add(ViaF32("onednn_im2col_via_f32", Im2colConvolutionKernel(op, result)));
+    list.Add(WinogradConvolutionKernel(op, result));
+    list.Add(ViaF32("onednn_im2col_via_f32", im2col()));
   }
 }
 

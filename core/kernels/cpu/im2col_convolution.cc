@@ -7,10 +7,8 @@
 #include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/kernels/cpu/aligned.h"
-#include "core/kernels/cpu/convolution_epilogues.h"
 #include "core/kernels/cpu/im2col.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/padded_rows.h"
@@ -82,13 +80,10 @@ ProductShape ProductOf(ConvolutionResult result, const Chunks& chunks, int64_t s
 class BoundIm2col : public BoundKernel {
  public:
   static absl::StatusOr<std::unique_ptr<BoundIm2col>> Make(ConvolutionResult result,
-                                                           const Chunks& chunks, bool has_bias,
-                                                           int threads) {
-    std::vector<ProductEpilogue> epilogues;
-    if (has_bias) epilogues.push_back({ProductEpilogue::kAddRow, DType::kF32});
+                                                           const Chunks& chunks, int threads) {
     const auto make = [&](int64_t strips) {
-      return OnednnProduct::Make(ProductMethod::kPrimitive, ProductOf(result, chunks, strips),
-                                 epilogues, threads);
+      return OnednnProduct::Make(ProductMethod::kPrimitive, ProductOf(result, chunks, strips), {},
+                                 threads);
     };
     ASSIGN_OR_RETURN(OnednnProduct product, make(chunks.of_chunk));
     auto bound = std::make_unique<BoundIm2col>(result, chunks, std::move(product));
@@ -139,14 +134,9 @@ class BoundIm2col : public BoundKernel {
       return matrix.data;
     };
     switch (result_) {
-      case ConvolutionResult::kY: {
-        const void* operands[1];
-        const auto biases = call.inputs.subspan(ConvolutionInput::kCount);
-        for (size_t i = 0; i < biases.size(); ++i) operands[i] = biases[i].data;
+      case ConvolutionResult::kY:
         return product.Run(unfolded(call.inputs[ConvolutionInput::kX].As<float>()),
-                           call.inputs[ConvolutionInput::kWeight].data, output + y_offset, scratch,
-                           {operands, biases.size()});
-      }
+                           call.inputs[ConvolutionInput::kWeight].data, output + y_offset, scratch);
       case ConvolutionResult::kDx: {
         const float* const dy = call.inputs[ConvolutionGradDataInput::kDy].As<float>() + y_offset;
         RETURN_IF_ERROR(product.Run(dy, call.inputs[ConvolutionGradDataInput::kWeight].data,
@@ -182,9 +172,7 @@ class Im2colKernel : public Kernel {
         if (type.dtype != DType::kF32) return false;
       }
     }
-    const auto epilogues = ConvolutionEpilogues::Of(result_, request);
-    if (!epilogues.has_value() || SizesOf(request).groups != 1) return false;
-    return !epilogues->bias.has_value() || !SizesOf(request).empty();
+    return request.epilogues.empty() && SizesOf(request).groups == 1;
   }
 
   bool LibraryWorkspace() const override { return true; }
@@ -205,8 +193,7 @@ class Im2colKernel : public Kernel {
     return ConvolutionSizes::Of(result_, request.inputs, request.outputs, request.attributes);
   }
   absl::StatusOr<std::unique_ptr<BoundIm2col>> MakeBound(const KernelRequest& request) const {
-    const bool has_bias = ConvolutionEpilogues::Of(result_, request)->bias.has_value();
-    return BoundIm2col::Make(result_, Chunks(result_, SizesOf(request)), has_bias, request.threads);
+    return BoundIm2col::Make(result_, Chunks(result_, SizesOf(request)), request.threads);
   }
 
   absl::string_view op_;

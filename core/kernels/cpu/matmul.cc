@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "core/kernels/cpu/epilogues.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/matmul_shape.h"
 #include "core/kernels/cpu/onednn_product.h"
@@ -21,86 +22,21 @@
 namespace tessera::cpu {
 namespace {
 
-// A kernel that runs an epilogue separately, on the stored product.
-struct StoredEpilogue {
-  const Kernel* kernel;
-  KernelRequest request;
-};
-
-// The epilogues of a product: additions first, then at most one elementwise operator without other
-// operands, an activation. A cast to f32 may stand anywhere between them: the product and its
-// additions are f32 until they are stored. oneDNN's activations are not used, because they round
-// differently from our kernels and its relu turns NaN into 0, so results would depend on whether
-// operators were fused.
-struct Epilogues {
-  std::vector<ProductEpilogue> additions;
-  std::vector<StoredEpilogue> stored_additions;  // the same additions as kernels of "add"
-  std::vector<StoredEpilogue> activation;        // none or one
-};
-
-// Returns the first elementwise kernel that accepts the request; nullptr if there is none.
-const Kernel* FindElementwiseKernel(const KernelRequest& request) {
-  for (const Kernel* kernel : Kernels()) {
-    if (kernel->op() == request.op && kernel->Elementwise() && kernel->Accepts(request)) {
-      return kernel;
-    }
-  }
-  return nullptr;
-}
-
-// Appends the request's epilogues to `epilogues`. Returns false if one of them is neither an
-// addition, nor an activation in the last place, nor a cast to f32.
-bool ReadEpilogues(const KernelRequest& request, Epilogues* epilogues) {
-  size_t operand = MatMulInput::kCount;
-  const TensorType& y = request.outputs[0];
-  for (const Epilogue& epilogue : request.epilogues) {
-    if (StoresInF32(request, epilogue)) continue;
-    if (!epilogues->activation.empty()) return false;
-    KernelRequest alone{.op = epilogue.op,
-                        .attributes = epilogue.attributes,
-                        .inputs = {y},
-                        .outputs = {y},
-                        .epilogues = {},
-                        .threads = request.threads};
-    const bool adds = epilogue.op == "add" && epilogue.extra_inputs == 1;
-    if (adds && operand < request.inputs.size()) {
-      const TensorType& added = request.inputs[operand++];
-      const bool row = added.shape.size() == 1 && added.shape[0] == y.shape.back();
-      if (!row && added.shape != y.shape) return false;
-      epilogues->additions.push_back(
-          {added.shape == y.shape ? ProductEpilogue::kAddFull : ProductEpilogue::kAddRow,
-           added.dtype});
-      alone.inputs.push_back(added);
-    } else if (adds || epilogue.extra_inputs != 0) {
-      return false;
-    }
-    const Kernel* const kernel = FindElementwiseKernel(alone);
-    if (kernel == nullptr) return false;
-    (adds ? epilogues->stored_additions : epilogues->activation)
-        .push_back({kernel, std::move(alone)});
-  }
-  return operand == request.inputs.size();
-}
-
 // A product by oneDNN, followed by the epilogues that it cannot run itself.
 class BoundProduct : public BoundKernel {
  public:
   // `added_by_product` is the number of operands that the product itself adds; `after` are run on
   // the stored product, in their order.
-  static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(OnednnProduct product,
-                                                           const PaddedOperands& padded,
-                                                           size_t added_by_product,
-                                                           std::vector<StoredEpilogue> after) {
-    auto bound = std::make_unique<BoundProduct>(std::move(product), padded, added_by_product);
-    for (StoredEpilogue& epilogue : after) {
-      ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel,
-                       epilogue.kernel->Bind(epilogue.request));
-      bound->stored_.push_back({std::move(epilogue.request), std::move(kernel)});
-    }
-    return bound;
+  static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(
+      OnednnProduct product, const PaddedOperands& padded, size_t added_by_product,
+      const std::vector<StoredEpilogue>& after) {
+    ASSIGN_OR_RETURN(BoundEpilogues stored, BoundEpilogues::Bind(after));
+    return std::make_unique<BoundProduct>(std::move(product), padded, added_by_product,
+                                          std::move(stored));
   }
-  BoundProduct(OnednnProduct product, const PaddedOperands& padded, size_t added)
-      : product_(std::move(product)), padded_(padded), added_(added) {}
+  BoundProduct(OnednnProduct product, const PaddedOperands& padded, size_t added,
+               BoundEpilogues stored)
+      : product_(std::move(product)), padded_(padded), added_(added), stored_(std::move(stored)) {}
 
   absl::Status Run(const KernelCall& call) override {
     const TensorView& y = call.outputs[0];
@@ -114,28 +50,16 @@ class BoundProduct : public BoundKernel {
         padded_.b.Copy(threads, call.inputs[MatMulInput::kB].data, call.workspace);
     char* const scratch = static_cast<char*>(call.workspace) + padded_.bytes;
     RETURN_IF_ERROR(product_.Run(a, b, y.data, scratch, {operands, added_}));
-    size_t next = added_;
-    for (const Stored& stored : stored_) {
-      const size_t inputs = stored.request.inputs.size();
-      const TensorView terms[] = {y, inputs == 2 ? extra[next++] : y};
-      RETURN_IF_ERROR(stored.kernel->Run(
-          {stored.request, absl::MakeConstSpan(terms).first(inputs), call.outputs}));
-    }
-    return absl::OkStatus();
+    return stored_.Run(y, extra.subspan(added_));
   }
 
   static constexpr size_t kMaxOperands = 8;
 
  private:
-  struct Stored {
-    KernelRequest request;
-    std::unique_ptr<BoundKernel> kernel;
-  };
-
   OnednnProduct product_;
   PaddedOperands padded_;
   size_t added_;
-  std::vector<Stored> stored_;
+  BoundEpilogues stored_;
 };
 
 // Returns whether a product has no elements, or a depth of 0.
@@ -169,7 +93,7 @@ class OnednnMatMulKernel : public Kernel {
     }
     if (pads_ && PaddedOperands(ShapeOf(request)).bytes == 0) return false;
     Epilogues epilogues;
-    if (!ReadEpilogues(request, &epilogues)) return false;
+    if (!ReadEpilogues(request, MatMulInput::kCount, &epilogues)) return false;
     if (request.inputs.size() > MatMulInput::kCount + BoundProduct::kMaxOperands) return false;
     return request.epilogues.size() == static_cast<size_t>(casts) || !IsEmpty(ShapeOf(request));
   }
@@ -187,10 +111,10 @@ class OnednnMatMulKernel : public Kernel {
     if (IsEmpty(ShapeOf(request))) return std::make_unique<BoundZero>();
     ASSIGN_OR_RETURN(OnednnProduct product, MakeProduct(request));
     Epilogues epilogues;
-    ReadEpilogues(request, &epilogues);
+    ReadEpilogues(request, MatMulInput::kCount, &epilogues);
     if (method_ == ProductMethod::kPrimitive) {
       return BoundProduct::Make(std::move(product), PaddedFor(request), epilogues.additions.size(),
-                                std::move(epilogues.activation));
+                                epilogues.activation);
     }
     std::vector<StoredEpilogue> stored = std::move(epilogues.stored_additions);
     for (StoredEpilogue& activation : epilogues.activation) stored.push_back(std::move(activation));
@@ -201,7 +125,8 @@ class OnednnMatMulKernel : public Kernel {
   // Makes the product of a request. Only a primitive adds epilogues itself.
   absl::StatusOr<OnednnProduct> MakeProduct(const KernelRequest& request) const {
     Epilogues epilogues;
-    if (method_ == ProductMethod::kPrimitive) ReadEpilogues(request, &epilogues);
+    if (method_ == ProductMethod::kPrimitive)
+      ReadEpilogues(request, MatMulInput::kCount, &epilogues);
     return OnednnProduct::Make(method_, PaddedFor(request).ShapeWith(ShapeOf(request)),
                                epilogues.additions, request.threads);
   }

@@ -21,11 +21,10 @@ bool IsKernel(const Instruction& instruction) {
   return instruction.kind == InstructionKind::kKernel;
 }
 
-// Returns whether instructions that follow may become epilogues: of a matrix product, or of a
-// convolution in 16 bits, which is then rounded once. In f32, a convolution's kernel may add the
-// bias in the middle of its sum, and fusion must not change a bit.
+// Returns whether instructions that follow may become epilogues: a matrix product, also if it is a
+// convolution.
 bool MayHaveEpilogues(const KernelRequest& request) {
-  return request.op == "matmul" || (request.op == "convolution" && IsHalf(request.inputs[0].dtype));
+  return request.op == "matmul" || request.op == "convolution";
 }
 
 // Returns whether an instruction may become an epilogue of a product: an addition, or an activation

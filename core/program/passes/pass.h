@@ -23,10 +23,10 @@ absl::StatusOr<const Pass*> FindPass(absl::string_view name);
 // Returns the passes of a Plan that lists none.
 std::vector<std::string> DefaultPasses();
 
-// Fuses a matrix product, or a convolution in 16 bits, with the bias and activation that follow it,
-// and any kernel with the casts of its outputs from 16 bits to f32, if the backend has a kernel for
-// the combination and nothing else reads the intermediate values. The cast of a bias is moved in
-// front of the product.
+// Fuses a matrix product or a convolution with the bias and activation that follow it, and any
+// kernel with the casts of its outputs from 16 bits to f32, if the backend has a kernel for the
+// combination and nothing else reads the intermediate values. The cast of a bias is moved in front
+// of the product.
 absl::Status FusePass(KernelChooser& chooser, Program& program);
 
 // Moves reductions of gradients, and instructions that free more memory than they take, as early as
