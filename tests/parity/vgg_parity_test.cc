@@ -79,8 +79,8 @@ TEST_P(VggParityTest, StepsOfSgdInBf16) {
   const ParityCase parity = ReadCase(GetParam());
   std::vector<std::vector<double>> losses;
   for (const int64_t first : parity.FirstBatches()) {
-    const auto trained = TrainCase(parity, "sgd", Arithmetic::kBf16,
-                                   *BackendFor(Arithmetic::kBf16), /*kernels=*/0, first);
+    const auto trained = TrainCase(parity, "sgd", Arithmetic::kBf16, *BackendFor(Arithmetic::kBf16),
+                                   /*kernels=*/0, first);
     ASSERT_TRUE(trained.ok()) << trained.status();
     if (first == 0) ExpectSameTraining(parity, "sgd", Arithmetic::kBf16, *trained);
     losses.push_back(trained->losses);
