@@ -1,5 +1,5 @@
-// convolution and its gradients, by oneDNN's convolutions, as products of matrices, or by Winograd's
-// minimal filtering.
+// convolution and its gradients, by oneDNN's convolutions, as products of matrices, or by
+// Winograd's minimal filtering.
 #include "core/ops/convolution.h"
 
 #include <memory>

@@ -104,7 +104,9 @@ absl::Status BoundEpilogues::RunPart(absl::Span<const Bound> bound, const Tensor
   const int64_t columns = y.shape.back();
   const auto part_of = [&](const TensorView& tensor) -> TensorView {
     if (IsRow(tensor.shape, y.shape)) return tensor;
-    return {ElementAt(tensor.dtype, tensor.data, first * columns), tensor.dtype, {rows, columns},
+    return {ElementAt(tensor.dtype, tensor.data, first * columns),
+            tensor.dtype,
+            {rows, columns},
             {columns, 1}};
   };
   const TensorView part = part_of(y);
@@ -112,9 +114,9 @@ absl::Status BoundEpilogues::RunPart(absl::Span<const Bound> bound, const Tensor
   for (const Bound& epilogue : bound) {
     const size_t inputs = epilogue.request.inputs.size();
     const TensorView terms[] = {part, inputs == 2 ? part_of(operands[next++]) : part};
-    RETURN_IF_ERROR(epilogue.kernel->Run({epilogue.request,
-                                          absl::MakeConstSpan(terms).first(inputs),
-                                          absl::MakeConstSpan(&part, 1)}));
+    RETURN_IF_ERROR(
+        epilogue.kernel->Run({epilogue.request, absl::MakeConstSpan(terms).first(inputs),
+                              absl::MakeConstSpan(&part, 1)}));
   }
   return absl::OkStatus();
 }
@@ -198,8 +200,8 @@ class KernelWithEpilogues : public Kernel {
   }
 
  private:
-  // Returns whether the inner kernel runs the additions. In 16 bits the sum is then rounded once. In
-  // f32 that would change the bits, because the bias could come in the middle of the sum.
+  // Returns whether the inner kernel runs the additions. In 16 bits the sum is then rounded once.
+  // In f32 that would change the bits, because the bias could come in the middle of the sum.
   static bool AddsBeforeRounding(const KernelRequest& request) {
     return IsHalf(request.inputs[0].dtype);
   }
