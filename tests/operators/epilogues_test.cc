@@ -155,8 +155,6 @@ TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
             << "no kernel of " << op << " on '" << backend->name() << "' takes any epilogue in "
             << DTypeName(floats);
       }
-      EXPECT_GT(taken, 0) << "no kernel of " << op << " on '" << backend->name()
-                          << "' takes any epilogue";
     }
   }
 }
