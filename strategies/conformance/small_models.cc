@@ -67,7 +67,6 @@ const std::vector<KitModel>& Models() {
       {"gpt", [] { return SmallGpt({}); }},
       {"mlp", [] { return SmallMlp(); }},
       {"ratings", [] { return SmallRatings(); }},
-      {"picture_mlp", [] { return SmallPictureMlp(); }},
       {"vgg", [] { return SmallVgg(); }},
       {"vgg_norm", [] { return SmallVgg({.batch = 5, .groups = 1}); }},
       {"vgg_norm_accumulating",
@@ -78,6 +77,7 @@ const std::vector<KitModel>& Models() {
       {"gpt_adamw", [] { return SmallGpt(Adamw(OddSizes())); }},
       {"partly_trained_accumulating", [] { return PartlyTrained(6, 2); }},
       {"gpt_large", [] { return SmallGpt(Large()); }},
+      {"picture_mlp", [] { return SmallPictureMlp(); }},
       // Every set of options is checked on the last model: it accumulates gradients, and its blocks
       // suit options that name scopes within them.
       {"gpt_accumulating", [] { return SmallGpt(Accumulating(OddSizes())); }},

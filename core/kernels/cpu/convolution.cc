@@ -1,5 +1,4 @@
-// convolution and its gradients, by oneDNN's convolutions, as products of matrices, or by
-// Winograd's minimal filtering.
+// convolution and its gradients, by oneDNN's convolutions, or as products of matrices.
 #include "core/ops/convolution.h"
 
 #include <memory>
@@ -12,7 +11,6 @@
 #include "core/kernels/cpu/onednn_convolution.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/via_f32.h"
-#include "core/kernels/cpu/winograd_convolution.h"
 #include "core/kernels/cpu/zero_output.h"
 #include "core/status/status_macros.h"
 
@@ -121,7 +119,6 @@ void AddConvolutionKernels(KernelList& list) {
     list.Add(onednn("onednn", DType::kF32));
     list.Add(im2col());
     list.Add(ViaF32("onednn_via_f32", onednn("onednn", DType::kF32)));
-    list.Add(WinogradConvolutionKernel(op, result));
     list.Add(ViaF32("onednn_im2col_via_f32", im2col()));
   }
 }

@@ -365,9 +365,8 @@ void RegisterAll(Backend& backend) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     AddAttention(backend, 4, 256, dtype, uses);
     AddAttention(backend, 1, 1024, dtype, uses);
-    AddConvolution(backend, 224, 64, 64, dtype, uses);
+    AddConvolution(backend, 112, 64, 128, dtype, uses);
     AddConvolution(backend, 28, 256, 256, dtype, uses);
-    AddConvolution(backend, 14, 512, 512, dtype, uses);
   }
   AddRows(uses);
   AddParameters(uses);

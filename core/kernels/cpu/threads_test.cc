@@ -28,22 +28,6 @@ void ExpectSameBitsAtAnyThreads(const Use& use, absl::string_view name = "") {
   }
 }
 
-TEST_P(ThreadsTest, WinogradGivesTheSameBitsAtAnyNumberOfThreads) {
-  // More tiles than a chunk has, the last of which are not full.
-  const TestTensor x = RandomTensor({2, 41, 43, 20}, 1), w = RandomTensor({35, 3, 3, 20}, 2),
-                   dy = RandomTensor({2, 41, 43, 35}, 3);
-  const std::vector<int64_t> ones = {1, 1}, of_x = {2, 41, 43, 20}, of_w = {35, 3, 3, 20};
-  const Attributes windows = {{"stride", ones}, {"padding", ones}, {"dilation", ones}};
-  Attributes forward = windows, by_data = windows, by_weight = windows;
-  forward.Set("groups", int64_t{1});
-  by_data.Set("shape", of_x);
-  by_weight.Set("shape", of_w);
-  const absl::string_view kernel = "highway_winograd";
-  ExpectSameBitsAtAnyThreads({"convolution", forward, {&x, &w}, {dy.type}}, kernel);
-  ExpectSameBitsAtAnyThreads({"convolution_grad_data", by_data, {&dy, &w}, {x.type}}, kernel);
-  ExpectSameBitsAtAnyThreads({"convolution_grad_weight", by_weight, {&dy, &x}, {w.type}}, kernel);
-}
-
 TEST_P(ThreadsTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
   const TestTensor x = RandomTensor({333, 211}, 1), y = RandomTensor({333, 211}, 2),
                    row = RandomTensor({211}, 3);
