@@ -161,8 +161,7 @@ struct Instance {
 Instance Draw(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto up_to = [&](int most) { return static_cast<int>(random() % (most + 1)); };
-  // A first, an inner and a last block, at most: the time of a search grows with their square.
-  GptConfig sizes = TinyGpt(1 + up_to(2));
+  GptConfig sizes = TinyGpt(1 + up_to(4));
   sizes.set_untied_head(up_to(1) == 1);
   sizes.set_vocabulary(100 + up_to(900));
   Instance instance = {.setup = SetupOf(sizes)};
