@@ -193,6 +193,7 @@ class Checker {
     if (lowers) tolerance = kLoweredTolerance;
     std::vector<OnOneProcess> lowered;
     if (lowers && HasJumps(run_)) {
+      tolerance = kLoweredJumpTolerance;
       ASSIGN_OR_RETURN(TrainingResult expected, TrainInPrecision(plan.stages(0).precision()));
       lowered.push_back({"one process in the same precision", std::move(expected)});
     }

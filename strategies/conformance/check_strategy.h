@@ -26,8 +26,8 @@ struct StrategyChecks {
 //   by which launchers report a rank, and (on the first model) in another second;
 // - it trains as one process does: losses, gradients and parameters on the reference backend to
 //   1e-10 of each tensor's norm, on the CPU backend to 1e-5 (a Plan that lowers the precision to
-//   5e-2); some models in several micro-batches, compared with one process with and without them;
-//   and then it evaluates and generates as one process does;
+//   5e-2, or 0.25 if values jump); some models in several micro-batches, compared with one process
+//   with and without them; and then it evaluates and generates as one process does;
 // - two runs with different delays before collectives give the same bits; 2 processes over shared
 //   memory and over TCP also give these bits;
 // - the communicators count the calls and bytes that the Program declares and the strategy
