@@ -38,15 +38,15 @@ bool HasPluginPasses(const Plan& plan) {
 absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, const Plan& plan,
                                                       int ranks) {
   const std::unique_ptr<Backend> backend = run.backend();
-  const auto passes =
-      run.plugin_passes && HasPluginPasses(plan) ? run.plugin_passes(*backend) : nullptr;
+  const bool by_rank = run.plugin_passes && HasPluginPasses(plan);
   std::vector<CompiledRun> compiled;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (rank > 0 && passes == nullptr) {
+    if (rank > 0 && !by_rank) {
       compiled.push_back(compiled[0]);
       continue;
     }
     const RankEnvironmentGuard environment(rank, ranks);
+    const auto passes = by_rank ? run.plugin_passes(*backend) : nullptr;
     ASSIGN_OR_RETURN(compiled.emplace_back(),
                      CompileRun(run.graphs, plan, *backend, ranks, passes.get()));
     for (size_t i = 0; i < compiled[0].programs.size(); ++i) {
