@@ -71,8 +71,9 @@ class Operator {
   // Returns false for inputs through which no gradient flows (labels, counts, seeds).
   virtual bool Differentiable(int input) const { return true; }
 
-  // Returns whether input i is a statistic of a row or an optimizer's state. Its dtype is
-  // StatisticDType() of the dtype of the other floating inputs, so it is never rounded to 16 bits.
+  // Returns whether input i is a statistic of a row, the weight or bias of a batch norm, or an
+  // optimizer's state. Its dtype is StatisticDType() of the dtype of the other floating inputs, so
+  // it is never rounded to 16 bits.
   virtual bool IsStatistic(int input) const { return false; }
 
   // Returns false if outputs jump where inputs pass certain values, as the gradient of relu does:

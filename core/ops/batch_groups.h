@@ -26,7 +26,7 @@ enum class GroupOperand {
 // Return the types of operands of x.
 TensorType StatisticType(const TensorType& x, int64_t groups);
 TensorType RowsType(const TensorType& x);
-TensorType ChannelsType(const TensorType& x);
+TensorType ChannelsType(const TensorType& x);  // of a weight or bias, which is a statistic
 
 // Checks that input `x` is floating, of rank 2 or more, and that there is an attribute
 // `group_rows`.

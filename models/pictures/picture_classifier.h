@@ -1,4 +1,4 @@
-// What models that classify pictures have in common: the fields of a batch, crops and flips, the
+// The base of models that classify pictures: the fields of a batch, crops and flips, the
 // normalization, the loss with its metrics, and the predictions. A model adds its network.
 #ifndef TESSERA_MODELS_PICTURES_PICTURE_CLASSIFIER_H_
 #define TESSERA_MODELS_PICTURES_PICTURE_CLASSIFIER_H_
@@ -16,7 +16,7 @@ namespace tessera {
 struct PictureTask {
   int64_t height = 0, width = 0, channels = 0;
   int64_t classes = 0;
-  // Of training only: the share of a label's probability that is spread evenly over all classes,
+  // In training only: the share of a label's probability that is spread evenly over all classes,
   // black pixels on each side before a window of the picture's size is cut out at a random place,
   // and whether left and right are exchanged in half of the pictures.
   double label_smoothing = 0;

@@ -254,7 +254,7 @@ TEST(BadDataTest, Paths) {
 }
 
 TEST(BadDataTest, AFileWithoutPermission) {
-  if (geteuid() == 0) GTEST_SKIP() << "root may read every file";
+  if (geteuid() == 0) GTEST_SKIP() << "needs a user other than root, who may read every file";
   const std::string file = NewFolder() + "/text.txt";
   WriteFile(file, ReadFile(TextFile()));
   ASSERT_EQ(chmod(file.c_str(), 0), 0);
