@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -163,27 +162,18 @@ absl::Status IsNoText(absl::string_view path, absl::string_view text, absl::stri
   return absl::InvalidArgumentError(message);
 }
 
-// Reads bytes of a text at an offset. Those that are asked for are in it.
-using ReadAt = std::function<absl::Status(int64_t offset, absl::Span<char> bytes)>;
-
-struct Text {
-  absl::string_view path;
-  int64_t bytes;
-  ReadAt read_at;
-};
-
 // Calls visit(piece, offset) for the first `bytes` bytes of a text, in pieces that begin and end
 // with a character, until it returns false. A character that goes on behind them is left out, but
 // at the end of the text.
 template <typename Visit>
-absl::Status VisitPieces(const Text& text, int64_t bytes, const Visit& visit) {
+absl::Status VisitPieces(const DataFile& text, int64_t bytes, const Visit& visit) {
   std::string buffer;
   for (int64_t offset = 0; offset + static_cast<int64_t>(buffer.size()) < bytes;) {
     const auto kept = static_cast<int64_t>(buffer.size());
     const int64_t read = std::min(kChunkBytes, bytes - offset - kept);
     buffer.resize(kept + read);
-    RETURN_IF_ERROR(text.read_at(offset + kept, absl::MakeSpan(buffer).subspan(kept)));
-    const bool is_end = offset + kept + read == text.bytes;
+    RETURN_IF_ERROR(text.ReadAt(offset + kept, absl::MakeSpan(buffer).subspan(kept)));
+    const bool is_end = offset + kept + read == text.opened().bytes;
     const size_t left = is_end ? 0 : UnfinishedBytes(buffer);
     if (!visit(absl::string_view(buffer).substr(0, buffer.size() - left), offset)) break;
     offset += static_cast<int64_t>(buffer.size() - left);
@@ -193,26 +183,26 @@ absl::Status VisitPieces(const Text& text, int64_t bytes, const Visit& visit) {
 }
 
 // Returns the line of a byte, from 1 on. Reads the text up to there again.
-absl::StatusOr<int64_t> LineOf(int64_t offset, const Text& text) {
+absl::StatusOr<int64_t> LineOf(int64_t offset, const DataFile& text) {
   int64_t line = 1;
   std::string piece;
   for (int64_t at = 0; at < offset; at += static_cast<int64_t>(piece.size())) {
     piece.resize(std::min(kChunkBytes, offset - at));
-    RETURN_IF_ERROR(text.read_at(at, absl::MakeSpan(piece)));
+    RETURN_IF_ERROR(text.ReadAt(at, absl::MakeSpan(piece)));
     line += std::count(piece.begin(), piece.end(), '\n');
   }
   return line;
 }
 
 // Returns the first bytes of a text, of which formats are recognised.
-absl::StatusOr<std::string> StartOf(const Text& text) {
-  std::string start(std::min<int64_t>(text.bytes, 4096), ' ');
-  RETURN_IF_ERROR(text.read_at(0, absl::MakeSpan(start)));
+absl::StatusOr<std::string> StartOf(const DataFile& text) {
+  std::string start(std::min<int64_t>(text.opened().bytes, 4096), ' ');
+  RETURN_IF_ERROR(text.ReadAt(0, absl::MakeSpan(start)));
   return start;
 }
 
 // `checked` bytes have these faults.
-absl::Status ToStatus(const Faults& faults, const Text& text, int64_t checked) {
+absl::Status ToStatus(const Faults& faults, const DataFile& text, int64_t checked) {
   const bool is_zero = faults.zero.exists() &&
                        (!faults.invalid.exists() || faults.zero.offset < faults.invalid.offset);
   const bool is_control = faults.controls * kBytesPerControl > checked;
@@ -227,26 +217,26 @@ absl::Status ToStatus(const Faults& faults, const Text& text, int64_t checked) {
       : faults.invalid.exists()
           ? " begins no valid character"
           : absl::StrCat(" is the first of ", faults.controls, " control bytes");
-  return IsNoText(text.path, start,
+  return IsNoText(text.path(), start,
                   absl::StrFormat("byte 0x%02x at offset %d, in line %d,%s", fault.byte,
                                   fault.offset, line, why));
 }
 
-absl::Status CheckNoJson(const Text& text) {
-  const bool named =
-      absl::EndsWithIgnoreCase(text.path, ".json") || absl::EndsWithIgnoreCase(text.path, ".jsonl");
+absl::Status CheckNoJson(const DataFile& text) {
+  const bool named = absl::EndsWithIgnoreCase(text.path(), ".json") ||
+                     absl::EndsWithIgnoreCase(text.path(), ".jsonl");
   if (!named) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string start, StartOf(text));
   const absl::string_view json = absl::StripLeadingAsciiWhitespace(start);
   if (json.empty() || (json[0] != '{' && json[0] != '[')) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(text.path,
+      absl::StrCat(text.path(),
                    ": is a JSON file: extract its texts to a file, because its names and "
                    "brackets would be trained on; to train on them, name it .txt"));
 }
 
 // Checks the first `bytes` bytes of a text and returns their checksum.
-absl::StatusOr<std::string> Check(const Text& text, int64_t bytes) {
+absl::StatusOr<std::string> Check(const DataFile& text, int64_t bytes) {
   RETURN_IF_ERROR(CheckNoJson(text));
   Checksum checksum;
   Faults faults;
@@ -259,28 +249,14 @@ absl::StatusOr<std::string> Check(const Text& text, int64_t bytes) {
   return checksum.Hex();
 }
 
-Text ContentsOf(const DataFile& file) {
-  return {file.path(), file.opened().bytes,
-          [&file](int64_t offset, absl::Span<char> bytes) { return file.ReadAt(offset, bytes); }};
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> CheckText(const DataFile& file) {
-  return Check(ContentsOf(file), file.opened().bytes);
-}
-
-absl::StatusOr<std::string> CheckText(const std::string& path, absl::string_view contents) {
-  const auto bytes = static_cast<int64_t>(contents.size());
-  const Text text = {path, bytes, [contents](int64_t offset, absl::Span<char> read) {
-                       std::copy_n(contents.begin() + offset, read.size(), read.begin());
-                       return absl::OkStatus();
-                     }};
-  return Check(text, bytes);
+  return Check(file, file.opened().bytes);
 }
 
 absl::Status CheckBeginningOfText(const DataFile& file) {
-  return Check(ContentsOf(file), std::min(file.opened().bytes, kChunkBytes)).status();
+  return Check(file, std::min(file.opened().bytes, kChunkBytes)).status();
 }
 
 }  // namespace tessera

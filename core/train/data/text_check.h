@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "core/train/data/data_file.h"
 
 namespace tessera {
@@ -22,9 +21,6 @@ namespace tessera {
 // A JSON file is text too, but its names and brackets would be trained on: it is refused if its
 // name ends in .json or .jsonl.
 absl::StatusOr<std::string> CheckText(const DataFile& file);
-
-// Does the same with the contents of a file. `path` is for messages.
-absl::StatusOr<std::string> CheckText(const std::string& path, absl::string_view contents);
 
 // Checks the beginning of a file only: formats that are no text show there.
 absl::Status CheckBeginningOfText(const DataFile& file);

@@ -14,8 +14,15 @@ namespace {
 using ::testing::HasSubstr;
 using std::literals::string_literals::operator""s;
 
-std::string Error(const std::string& path, const std::string& contents) {
-  const auto checked = CheckText(path, contents);
+// Checks a file of this name.
+absl::StatusOr<std::string> Check(const std::string& name, const std::string& contents) {
+  const auto file = DataFile::Open(WriteText(name, contents));
+  if (!file.ok()) return file.status();
+  return CheckText(**file);
+}
+
+std::string Error(const std::string& name, const std::string& contents) {
+  const auto checked = Check(name, contents);
   EXPECT_EQ(checked.status().code(), absl::StatusCode::kInvalidArgument) << checked.status();
   return std::string(checked.status().message());
 }
@@ -31,7 +38,7 @@ TEST(TextCheckTest, TheChecksumIsThatOfAllBytes) {
   for (const int offset : {0, 1, 2, 3, 4, 5, 6, 7}) {
     const std::string text =
         std::string(offset, 'x') + Repeat("ab\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n\t", 100000);
-    const auto checked = CheckText("text", text);
+    const auto checked = Check("text", text);
     ASSERT_TRUE(checked.ok()) << checked.status();
     EXPECT_EQ(*checked, ChecksumOf(text));
   }
@@ -57,8 +64,8 @@ TEST(TextCheckTest, RefusesControlBytes) {
   EXPECT_THAT(Error("ids", Repeat("abcdefg\x01\x1f\x7f", 100)),
               HasSubstr("byte 0x01 at offset 7, in line 1, is the first of 300 control bytes"));
   // A few happen, and some are meant.
-  EXPECT_TRUE(CheckText("text", Repeat("some text", 100) + "\x01").ok());
-  EXPECT_TRUE(CheckText("text", "\x1b[1mbold\x1b[0m\f\v\b\r\n\t").ok());
+  EXPECT_TRUE(Check("text", Repeat("some text", 100) + "\x01").ok());
+  EXPECT_TRUE(Check("text", "\x1b[1mbold\x1b[0m\f\v\b\r\n\t").ok());
 }
 
 absl::Status CheckBeginning(const std::string& text) {
@@ -108,8 +115,8 @@ TEST(TextCheckTest, NamesTheFormat) {
 TEST(TextCheckTest, RefusesWhatIsNamedJsonAndIsJson) {
   EXPECT_THAT(Error("a.json", " {\"text\": \"a\"}"), HasSubstr("a.json: is a JSON file"));
   EXPECT_THAT(Error("a.JSONL", "[1]\n"), HasSubstr("to train on them, name it .txt"));
-  EXPECT_TRUE(CheckText("a.txt", "{\"text\": \"a\"}").ok());
-  EXPECT_TRUE(CheckText("a.json", "a text").ok());
+  EXPECT_TRUE(Check("a.txt", "{\"text\": \"a\"}").ok());
+  EXPECT_TRUE(Check("a.json", "a text").ok());
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ struct UnreadData {
 
 struct Reader {
   std::string name;  // what its data are: "text"
-  // The values that --data may have, for --help and errors: "a UTF-8 text, of which each byte is a token".
+  // The values that --data may have, for --help and errors: "a UTF-8 text, of which each byte is a
+  // token".
   std::string takes;
   // Values of --data that are no paths: "fashion-mnist".
   std::vector<std::string> names = {};
