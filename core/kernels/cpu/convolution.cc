@@ -2,9 +2,10 @@
 #include "core/ops/convolution.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
-#include "core/kernels/cpu/convolution_epilogues.h"
+#include "absl/types/span.h"
 #include "core/kernels/cpu/epilogues.h"
 #include "core/kernels/cpu/im2col_convolution.h"
 #include "core/kernels/cpu/kernel_list.h"
@@ -45,12 +46,12 @@ class OnednnConvolutionKernel : public Kernel {
 
   bool Accepts(const KernelRequest& request) const override {
     if (dtype_ == DType::kBF16 && !StaysInPixels(request)) return false;
-    const auto epilogues = ConvolutionEpilogues::Of(result_, request);
-    if (!epilogues.has_value()) return false;
-    const DType stored = epilogues->stores_in_f32 ? DType::kF32 : dtype_;
-    const DType bias = epilogues->bias.value_or(dtype_);
-    if (bias != dtype_ && bias != stored) return false;
-    if (epilogues->bias.has_value() && SizesOf(request).empty()) return false;
+    Epilogues epilogues;
+    if (!ReadEpilogues(request, ConvolutionInput::kCount, &epilogues)) return false;
+    if (!epilogues.activation.empty() || !AddsAtMostABias(epilogues.additions)) return false;
+    if (!epilogues.additions.empty() && SizesOf(request).empty()) return false;
+    const bool casts = request.epilogues.size() > epilogues.additions.size();
+    const DType stored = casts ? DType::kF32 : dtype_;
     return request.inputs[0].dtype == dtype_ && request.inputs[1].dtype == dtype_ &&
            request.outputs[0].dtype == stored;
   }
@@ -82,12 +83,19 @@ class OnednnConvolutionKernel : public Kernel {
            (sizes.group_in() >= kFew && sizes.group_in() % 2 == 0);
   }
 
+  bool AddsAtMostABias(absl::Span<const ProductEpilogue> additions) const {
+    return additions.empty() || (result_ == ConvolutionResult::kY && additions.size() == 1 &&
+                                 additions[0].kind == ProductEpilogue::kAddRow);
+  }
+
   ConvolutionSizes SizesOf(const KernelRequest& request) const {
     return ConvolutionSizes::Of(result_, request.inputs, request.outputs, request.attributes);
   }
   absl::StatusOr<OnednnConvolution> MakeConvolution(const KernelRequest& request) const {
-    const OnednnConvolution::DTypes dtypes = {dtype_, request.outputs[0].dtype,
-                                              ConvolutionEpilogues::Of(result_, request)->bias};
+    Epilogues epilogues;
+    ReadEpilogues(request, ConvolutionInput::kCount, &epilogues);
+    OnednnConvolution::DTypes dtypes = {dtype_, request.outputs[0].dtype, std::nullopt};
+    if (!epilogues.additions.empty()) dtypes.bias = epilogues.additions[0].dtype;
     return OnednnConvolution::Make(result_, SizesOf(request), dtypes, request.threads);
   }
 
