@@ -16,6 +16,7 @@
 #include "collectives/fake/fake.h"
 #include "collectives/testing/ranks.h"
 #include "core/kernels/reference/backend.h"
+#include "core/plan/choices/stage_passes.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "core/sync/mutex.h"
@@ -26,19 +27,12 @@
 namespace tessera {
 namespace {
 
-// Returns whether a plugin changes the Programs of a Plan.
-bool HasPluginPasses(const Plan& plan) {
-  return absl::c_any_of(plan.stages(), [](const Stage& stage) {
-    return absl::c_any_of(stage.pass(), [](const PassChoice& pass) { return pass.has_plugin(); });
-  });
-}
-
 // Compiles the run for each rank, in the environment of that rank. Without passes of plugins in the
 // Plan, all ranks share one compilation.
 absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, const Plan& plan,
                                                       int ranks) {
   const std::unique_ptr<Backend> backend = run.backend();
-  const bool by_rank = run.plugin_passes && HasPluginPasses(plan);
+  const bool by_rank = run.plugin_passes && ListsPluginPasses(plan);
   std::vector<CompiledRun> compiled;
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank > 0 && !by_rank) {

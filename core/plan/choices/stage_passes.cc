@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -147,6 +148,12 @@ absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
     }
   }
   return passes;
+}
+
+bool ListsPluginPasses(const Plan& plan) {
+  return absl::c_any_of(plan.stages(), [](const Stage& stage) {
+    return absl::c_any_of(stage.pass(), [](const PassChoice& pass) { return pass.has_plugin(); });
+  });
 }
 
 void CompleteStagePasses(Stage& stage) {

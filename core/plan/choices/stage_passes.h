@@ -45,6 +45,9 @@ struct StagePasses {
 // named by a plain name (core/text/plain_name.h).
 absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage);
 
+// Returns whether a stage of the Plan lists passes of plugins.
+bool ListsPluginPasses(const Plan& plan);
+
 // Fills in the options that the stage's passes leave out. ReadStagePasses must have accepted the
 // stage.
 void CompleteStagePasses(Stage& stage);

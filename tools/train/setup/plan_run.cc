@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/plan/choices/stage_passes.h"
 #include "core/status/status_macros.h"
 #include "core/status/with_message.h"
 #include "core/text/human_units.h"

@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
@@ -125,12 +124,6 @@ absl::StatusOr<StepCost> StrategySession::Estimate(const CompiledRun& compiled) 
 
 absl::StatusOr<std::string> StrategySession::Check(const CompiledRun& compiled) const {
   return CheckWith(plugin_, request_, compiled, context_, CallOptions());
-}
-
-bool ListsPluginPasses(const Plan& plan) {
-  return plan.stages_size() > 0 &&
-         absl::c_any_of(plan.stages(0).pass(),
-                        [](const PassChoice& pass) { return pass.has_plugin(); });
 }
 
 std::unique_ptr<PluginPasses> PassesOfPlugins(const CommandLine& line, const Plugin* strategy,

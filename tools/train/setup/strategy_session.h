@@ -84,9 +84,6 @@ class StrategySession {
   PluginCallOptions options_;
 };
 
-// Returns whether a Plan lists passes of plugins.
-bool ListsPluginPasses(const Plan& plan);
-
 // Returns the passes of plugins that a Plan for these Graphs may list. `strategy` is the plugin
 // that made the Plan, or null; other plugins are found by the names in the Plan. When one of the
 // latter is loaded, `notes` receives a note of where it is from, unless it comes with the program;
