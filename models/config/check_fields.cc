@@ -10,7 +10,7 @@ absl::Status CheckSize(absl::string_view field, int64_t value, int64_t least, in
       absl::StrCat("model.", field, ": ", value, " is not from ", least, " to ", largest));
 }
 
-absl::Status CheckProbability(absl::string_view field, double value) {
+absl::Status CheckFraction(absl::string_view field, double value) {
   if (value >= 0 && value < 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("model.", field, ": ", value, " is not in [0, 1)"));

@@ -15,7 +15,7 @@ namespace tessera {
 absl::Status CheckSize(absl::string_view field, int64_t value, int64_t least, int64_t largest);
 
 // Checks that a number is from 0 to below 1.
-absl::Status CheckProbability(absl::string_view field, double value);
+absl::Status CheckFraction(absl::string_view field, double value);
 
 }  // namespace tessera
 

@@ -240,8 +240,8 @@ absl::Status CheckConfig(const GptConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.gelu: \"", config.gelu(), "\" is neither \"tanh\" nor \"erf\""));
   }
-  RETURN_IF_ERROR(CheckProbability("dropout", config.dropout()));
-  return CheckProbability("layer_norm_eps", config.layer_norm_eps());
+  RETURN_IF_ERROR(CheckFraction("dropout", config.dropout()));
+  return CheckFraction("layer_norm_eps", config.layer_norm_eps());
 }
 
 absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {

@@ -43,7 +43,7 @@ absl::Status CheckConfig(const PictureMlpConfig& config) {
     RETURN_IF_ERROR(CheckSize("hidden", units, 1, 1 << 20));
   }
   RETURN_IF_ERROR(CheckActivation(config.activation()));
-  return CheckProbability("dropout", config.dropout());
+  return CheckFraction("dropout", config.dropout());
 }
 
 absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {

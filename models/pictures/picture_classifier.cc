@@ -36,7 +36,7 @@ absl::Status CheckPictureTask(const PictureTask& task) {
   RETURN_IF_ERROR(CheckSize("width", task.width, 1, 1 << 12));
   RETURN_IF_ERROR(CheckSize("channels", task.channels, 1, 1 << 12));
   RETURN_IF_ERROR(CheckSize("classes", task.classes, 2, 1 << 20));
-  RETURN_IF_ERROR(CheckProbability("label_smoothing", task.label_smoothing));
+  RETURN_IF_ERROR(CheckFraction("label_smoothing", task.label_smoothing));
   // So that a crop has at least one row and one column of the picture.
   const int64_t shorter = std::min(task.height, task.width);
   return CheckSize("crop_padding", task.crop_padding, 0, shorter - 1);

@@ -130,7 +130,7 @@ absl::Status CheckConfig(const VggConfig& config) {
     return absl::InvalidArgumentError(
         "model.batch_norm_groups: the model has no batch norm; set model.batch_norm to true");
   }
-  return CheckProbability("dropout", config.dropout());
+  return CheckFraction("dropout", config.dropout());
 }
 
 absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {
