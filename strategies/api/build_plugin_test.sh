@@ -1,8 +1,10 @@
 #!/bin/bash
-# Builds a plugin that uses the search, without Bazel: it exports one symbol, and finds all others.
+# Builds a plugin that uses all of the search, without Bazel: it exports one symbol, and finds all others.
 set -euo pipefail
 cat > "$TEST_TMPDIR/searching.cc" << 'SOURCE'
 #include "strategies/api/kit.h"
+#include "strategies/api/search/best_batch.h"
+#include "strategies/api/search/plan_search.h"
 #include "strategies/api/search/search.h"
 
 namespace {
@@ -14,7 +16,17 @@ class Searching : public Strategy {
   absl::StatusOr<tessera::Plan> MakePlan(const Request& request, Host& host) override {
     search::Problem problem = {.units = {{{.forward_ps = 1}}}, .limit_bytes = 1};
     if (!search::Solve(problem).found()) return absl::ResourceExhaustedError("nothing fits");
-    return PlanBuilder().Build();
+    const auto decide = [&](int64_t batch,
+                            TesseraContext* context) -> absl::StatusOr<search::Decided> {
+      search::PlanSearch plans(request.memory_limit_bytes(), host, context);
+      ASSIGN_OR_RETURN(const search::Candidate* const found, plans.Find([&]() -> absl::Status {
+        return plans.Lower(PlanBuilder().Build()).status();
+      }));
+      return search::Decided{found->plan, found->cost, plans.Explain(*found), batch};
+    };
+    ASSIGN_OR_RETURN(const search::Decided decided,
+                     search::DecideBatch(request, host, 0.01, decide));
+    return decided.plan;
   }
 };
 

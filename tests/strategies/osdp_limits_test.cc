@@ -150,6 +150,24 @@ TEST(OsdpModelsTest, AModelWithoutBlocks) {
   }
 }
 
+// Lowering needs fewer bytes than the model of a step has, by more than the limit leaves: the bound
+// was that of a limit that no Plan meets.
+TEST(OsdpModelsTest, TheBoundHoldsAtTheSmallestLimit) {
+  GptConfig sizes = TinyGpt(3);
+  sizes.set_untied_head(true);
+  sizes.set_vocabulary(975);
+  PlanningSetup setup = SetupOf(sizes);
+  setup.ranks = 5;
+  setup.config.set_batch(5);
+  setup.cluster.mutable_between_hosts()->set_bytes_per_second(64e6);
+  const PlannedRun run(setup);
+  const Settings open = {PlanRequest::MICRO_BATCHES};
+  const auto chosen = run.Ask({.limit_bytes = SmallestLimit(run, open), .open = open});
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_GT(chosen->explanation.bound_seconds(), 0);
+  EXPECT_LE(chosen->explanation.bound_seconds(), chosen->cost.step_seconds());
+}
+
 // A setup and a question that are drawn at random.
 struct Instance {
   PlanningSetup setup;

@@ -20,20 +20,24 @@ struct Part {
 
 using Parts = std::vector<std::vector<Part>>;  // by unit and choice
 
-// Returns the parts of memory while the backward pass of the first or the last unit runs.
-Parts PartsOf(const Problem& problem, bool at_first) {
+// Returns a unit's part of the memory while the backward pass of unit `at` runs.
+int64_t BytesAt(size_t at, size_t unit, const Alternative& choice) {
+  if (unit < at) return choice.held_bytes;
+  const int64_t more =
+      unit > at ? choice.growth_bytes : std::max(choice.surge_bytes, choice.growth_bytes);
+  return choice.held_bytes + more;
+}
+
+// Returns the parts of memory while the backward pass of unit `at` runs.
+Parts PartsOf(const Problem& problem, size_t at) {
   Parts parts;
-  const size_t at = at_first ? 0 : problem.units.size() - 1;
   for (size_t i = 0; i < problem.units.size(); ++i) {
     std::vector<Part>& of_unit = parts.emplace_back();
     for (const Alternative& choice : problem.units[i]) {
-      int64_t bytes = choice.held_bytes;
-      if (i == at) bytes += std::max(choice.surge_bytes, choice.growth_bytes);
-      if (i > at) bytes += choice.growth_bytes;
       of_unit.push_back({static_cast<double>(choice.forward_ps + choice.backward_ps),
                          static_cast<double>(choice.forward_gather_ps + choice.backward_gather_ps +
                                              choice.reduction_ps),
-                         static_cast<double>(bytes)});
+                         static_cast<double>(BytesAt(at, i, choice))});
     }
   }
   return parts;
@@ -82,8 +86,8 @@ int64_t LeastTime(const Problem& problem) {
   if (problem.units.empty()) return 0;
   const auto limit = static_cast<double>(problem.limit_bytes);
   double bound = 0;
-  for (const bool at_first : {false, true}) {
-    const Parts parts = PartsOf(problem, at_first);
+  for (const size_t at : {problem.units.size() - 1, size_t{0}}) {
+    const Parts parts = PartsOf(problem, at);
     double least_bytes = 0;
     for (const std::vector<Part>& unit : parts) {
       const auto leanest = std::min_element(
@@ -96,6 +100,19 @@ int64_t LeastTime(const Problem& problem) {
     }
   }
   return static_cast<int64_t>(bound * (1 - kRounding));
+}
+
+int64_t LeastBytes(const Problem& problem, absl::Span<const int> choices) {
+  if (problem.units.empty()) return 0;
+  int64_t most = 0;
+  for (const size_t at : {problem.units.size() - 1, size_t{0}}) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < problem.units.size(); ++i) {
+      bytes += BytesAt(at, i, problem.units[i][choices[i]]);
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
 }
 
 }  // namespace tessera::strategy::search

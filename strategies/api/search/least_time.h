@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "absl/types/span.h"
 #include "strategies/api/search/search.h"
 
 namespace tessera::strategy::search {
@@ -18,6 +19,10 @@ inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // byte above the limit costs time (Everett, Operations Research 11, 1963). Thread safety: a pure
 // function.
 int64_t LeastTime(const Problem& problem);
+
+// Returns the memory of choices, in bytes, as LeastTime counts it: the greater one of the first and
+// of the last unit's backward pass. Thread safety: a pure function.
+int64_t LeastBytes(const Problem& problem, absl::Span<const int> choices);
 
 }  // namespace tessera::strategy::search
 

@@ -49,9 +49,9 @@ struct Space {
   std::vector<Unit> units;  // [units of the problem]
   Problem problem;          // its limit is not read
   int64_t repetitions = 1;  // of the problem's times in a step
-  // A problem whose choices take at least so much computation and communication, and so many bytes:
-  // what no Plan of the space goes below. Its times and bytes bound those of all Plans (LeastTime).
-  // Empty: no bound is known.
+  // A problem whose choices take at least so much computation and communication, and about so many
+  // bytes at least. Its times bound those of all Plans of the space (LeastTime), if no Plan needs
+  // fewer bytes by more than the lowered ones do. Empty: no bound is known.
   Problem least;
   std::function<Plan(absl::Span<const int> choices)> plan;
   // Choices whose Plans were lowered, as those that the model was made of; may be empty. If the
@@ -129,7 +129,7 @@ class PlanSearch {
   int size() const { return static_cast<int>(candidates_.size()); }  // candidates of this search
 
   // Returns at least how long a step of any Plan of the searched spaces takes that fits, in
-  // seconds; 0 if it is not known.
+  // seconds; 0 if it is not known. See Space::least for the condition.
   double Bound() const;
   // Returns what each unit's other choices would cost. Counts of equal choices are its first note,
   // and where its prices come from is the second.
@@ -200,6 +200,8 @@ class PlanSearch {
   // Returns whether `a` should be changed before `b`: Order; or, if they may exceed the limit, an
   // excess of a part of the memory is as bad as the same part of the time.
   bool IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const;
+  // Returns the most by which the bytes of a space's `least` exceed the peak of a lowered Plan.
+  int64_t LeastExcess(int space) const;
   // By how much a candidate exceeds the limit, and its time: the least is best.
   std::pair<int64_t, double> Order(const Candidate& candidate) const;
   // Compares by Order. Of steps that take equally long, the one that computes less is better, then
