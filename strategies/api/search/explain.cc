@@ -10,21 +10,31 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "strategies/api/search/least_time.h"
 #include "strategies/api/search/plan_search.h"
 
 namespace tessera::strategy::search {
 
-int64_t PlanSearch::LeastExcess(int space) const {
-  const Problem& least = spaces_[space].least;
-  if (least.units.empty()) return 0;
-  int64_t excess = 0;
-  for (const KnownStep& step : spaces_[space].known) {
-    excess = std::max(excess, LeastBytes(least, step.choices) - step.peak_bytes);
+Sums PlanSearch::LeastExcess(const Space& space, int index) const {
+  Sums excess;
+  if (space.least.units.empty()) return excess;
+  const auto raise = [](int64_t& most, int64_t by) { most = std::max(most, by); };
+  for (const KnownStep& step : space.known) {
+    raise(excess.bytes, SumsOf(space.least, step.choices).bytes - step.peak_bytes);
   }
   for (const Candidate* const candidate : candidates_) {
-    if (candidate->space != space) continue;
-    excess = std::max(excess, LeastBytes(least, candidate->choices) - candidate->cost.peak_bytes());
+    if (candidate->space != index) continue;
+    const Sums sums = SumsOf(space.least, candidate->choices);
+    const StepCost& cost = candidate->cost;
+    double link_seconds = 0;
+    for (const StepCost::Collective& collective : cost.collectives()) {
+      link_seconds += collective.seconds();
+    }
+    const auto ps = [&](double seconds) {
+      return static_cast<int64_t>(std::min(seconds, cost.step_seconds()) / space.SecondsOf(1));
+    };
+    raise(excess.computation_ps, sums.computation_ps - ps(cost.computation_seconds()));
+    raise(excess.link_ps, sums.link_ps - ps(link_seconds));
+    raise(excess.bytes, sums.bytes - cost.peak_bytes());
   }
   return excess;
 }
@@ -32,9 +42,11 @@ int64_t PlanSearch::LeastExcess(int space) const {
 double PlanSearch::Bound() const {
   double bound = spaces_.empty() ? 0 : std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < spaces_.size(); ++i) {
-    Problem least = spaces_[i].least;
-    least.limit_bytes = limit_ + LeastExcess(static_cast<int>(i));
-    bound = std::min(bound, spaces_[i].SecondsOf(LeastTime(least)));
+    const Space& space = spaces_[i];
+    Problem least = space.least;
+    least.limit_bytes = limit_;
+    const Sums excess = LeastExcess(space, static_cast<int>(i));
+    bound = std::min(bound, space.SecondsOf(LeastTime(least, excess)));
   }
   return bound;
 }

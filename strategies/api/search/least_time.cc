@@ -28,15 +28,20 @@ int64_t BytesAt(size_t at, size_t unit, const Alternative& choice) {
   return choice.held_bytes + more;
 }
 
+int64_t ComputationOf(const Alternative& choice) { return choice.forward_ps + choice.backward_ps; }
+
+int64_t LinkOf(const Alternative& choice) {
+  return choice.forward_gather_ps + choice.backward_gather_ps + choice.reduction_ps;
+}
+
 // Returns the parts of memory while the backward pass of unit `at` runs.
 Parts PartsOf(const Problem& problem, size_t at) {
   Parts parts;
   for (size_t i = 0; i < problem.units.size(); ++i) {
     std::vector<Part>& of_unit = parts.emplace_back();
     for (const Alternative& choice : problem.units[i]) {
-      of_unit.push_back({static_cast<double>(choice.forward_ps + choice.backward_ps),
-                         static_cast<double>(choice.forward_gather_ps + choice.backward_gather_ps +
-                                             choice.reduction_ps),
+      of_unit.push_back({static_cast<double>(ComputationOf(choice)),
+                         static_cast<double>(LinkOf(choice)),
                          static_cast<double>(BytesAt(at, i, choice))});
     }
   }
@@ -82,9 +87,24 @@ double BoundOf(const Parts& parts, double weight, double limit) {
 
 }  // namespace
 
-int64_t LeastTime(const Problem& problem) {
+Sums SumsOf(const Problem& problem, absl::Span<const int> choices) {
+  Sums sums;
+  if (problem.units.empty()) return sums;
+  int64_t at_first = 0, at_last = 0;
+  for (size_t i = 0; i < problem.units.size(); ++i) {
+    const Alternative& choice = problem.units[i][choices[i]];
+    sums.computation_ps += ComputationOf(choice);
+    sums.link_ps += LinkOf(choice);
+    at_first += BytesAt(0, i, choice);
+    at_last += BytesAt(problem.units.size() - 1, i, choice);
+  }
+  sums.bytes = std::max(at_first, at_last);
+  return sums;
+}
+
+int64_t LeastTime(const Problem& problem, const Sums& excess) {
   if (problem.units.empty()) return 0;
-  const auto limit = static_cast<double>(problem.limit_bytes);
+  const auto limit = static_cast<double>(problem.limit_bytes + excess.bytes);
   double bound = 0;
   for (const size_t at : {problem.units.size() - 1, size_t{0}}) {
     const Parts parts = PartsOf(problem, at);
@@ -96,23 +116,13 @@ int64_t LeastTime(const Problem& problem) {
     }
     if (least_bytes > limit) return kNever;
     for (int i = 0; i <= kWeights; ++i) {
-      bound = std::max(bound, BoundOf(parts, static_cast<double>(i) / kWeights, limit));
+      const double weight = static_cast<double>(i) / kWeights;
+      const double less = weight * static_cast<double>(excess.computation_ps) +
+                          (1 - weight) * static_cast<double>(excess.link_ps);
+      bound = std::max(bound, BoundOf(parts, weight, limit) - less);
     }
   }
   return static_cast<int64_t>(bound * (1 - kRounding));
-}
-
-int64_t LeastBytes(const Problem& problem, absl::Span<const int> choices) {
-  if (problem.units.empty()) return 0;
-  int64_t most = 0;
-  for (const size_t at : {problem.units.size() - 1, size_t{0}}) {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < problem.units.size(); ++i) {
-      bytes += BytesAt(at, i, problem.units[i][choices[i]]);
-    }
-    most = std::max(most, bytes);
-  }
-  return most;
 }
 
 }  // namespace tessera::strategy::search

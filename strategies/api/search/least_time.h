@@ -12,17 +12,21 @@ namespace tessera::strategy::search {
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-// Returns a time in picoseconds such that no choice within the limit computes, and communicates, in
-// less time; kNever if no choice meets the limit. Unlike the bound of Solve, it holds however
-// computation and communication overlap: a step takes at least any weighted mean of its computation
-// and of its communication. Memory is that of the first and of the last unit's backward pass; a
-// byte above the limit costs time (Everett, Operations Research 11, 1963). Thread safety: a pure
-// function.
-int64_t LeastTime(const Problem& problem);
+// What choices take in sum: computation and communication, and bytes. The bytes are those of the
+// first or of the last unit's backward pass, whichever are more.
+struct Sums {
+  int64_t computation_ps = 0, link_ps = 0, bytes = 0;
+};
 
-// Returns the memory of choices, in bytes, as LeastTime counts it: the greater one of the first and
-// of the last unit's backward pass. Thread safety: a pure function.
-int64_t LeastBytes(const Problem& problem, absl::Span<const int> choices);
+// Thread safety: a pure function.
+Sums SumsOf(const Problem& problem, absl::Span<const int> choices);
+
+// Returns a time in picoseconds such that no choice within the limit computes, and communicates, in
+// less time; kNever if no choice meets the limit. A step may take less than its Sums by `excess`.
+// Unlike the bound of Solve, it holds however computation and communication overlap: a step takes
+// at least any weighted mean of its computation and of its communication. A byte above the limit
+// costs time (Everett, Operations Research 11, 1963). Thread safety: a pure function.
+int64_t LeastTime(const Problem& problem, const Sums& excess = {});
 
 }  // namespace tessera::strategy::search
 

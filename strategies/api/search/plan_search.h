@@ -34,6 +34,7 @@
 #include "absl/types/span.h"
 #include "strategies/api/kit.h"
 #include "strategies/api/search/known_steps.h"
+#include "strategies/api/search/least_time.h"
 #include "strategies/api/search/search.h"
 
 namespace tessera::strategy::search {
@@ -49,9 +50,9 @@ struct Space {
   std::vector<Unit> units;  // [units of the problem]
   Problem problem;          // its limit is not read
   int64_t repetitions = 1;  // of the problem's times in a step
-  // A problem whose choices take at least so much computation and communication, and about so many
-  // bytes at least. Its times bound those of all Plans of the space (LeastTime), if no Plan needs
-  // fewer bytes by more than the lowered ones do. Empty: no bound is known.
+  // A problem whose choices take at least so much computation, communication and memory, about. It
+  // bounds the time of all Plans of the space (LeastTime), if none takes less of one of them, by
+  // more than a lowered one does. Empty: no bound is known.
   Problem least;
   std::function<Plan(absl::Span<const int> choices)> plan;
   // Choices whose Plans were lowered, as those that the model was made of; may be empty. If the
@@ -200,8 +201,8 @@ class PlanSearch {
   // Returns whether `a` should be changed before `b`: Order; or, if they may exceed the limit, an
   // excess of a part of the memory is as bad as the same part of the time.
   bool IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const;
-  // Returns the most by which the bytes of a space's `least` exceed the peak of a lowered Plan.
-  int64_t LeastExcess(int space) const;
+  // Returns the most by which the sums of a space's `least` exceed those of a lowered Plan.
+  Sums LeastExcess(const Space& space, int index) const;
   // By how much a candidate exceeds the limit, and its time: the least is best.
   std::pair<int64_t, double> Order(const Candidate& candidate) const;
   // Compares by Order. Of steps that take equally long, the one that computes less is better, then
