@@ -41,22 +41,21 @@ class Vgg final : public PictureClassifier {
     return Initializer::Normal(0, std::sqrt(2 / static_cast<double>(fan_out)));
   }
 
-  // Records relu(convolution(x) + bias).
-  static Tensor Convolved(Graph& graph, Tensor x, int64_t out, int64_t height, int64_t width,
-                          int64_t padding, const Initializer& initial) {
+  // Records convolution(x) + bias.
+  static Tensor Convolution(Graph& graph, Tensor x, int64_t out, int64_t height, int64_t width,
+                            int64_t padding, const Initializer& initial) {
     const Tensor weight = graph.Parameter("weight", {out, height, width, x.dim(3)}, initial);
     const Tensor bias = graph.Bias("bias", {out});
-    return Relu(Conv2d(x, weight, bias, {.padding = {padding, padding}}));
+    return Conv2d(x, weight, bias, {.padding = {padding, padding}});
   }
 
-  // Records relu(batch norm(convolution(x))). `valid` [batch] says which pictures count in the
+  // Records batch norm(convolution(x)). `valid` [batch] says which pictures count in the
   // statistics of training; it is an invalid handle in evaluation.
   Tensor NormalizedConvolution(Graph& graph, Tensor x, int64_t channels, Tensor valid) const {
     const Tensor weight = graph.Parameter("weight", {channels, kWindow, kWindow, x.dim(3)},
                                           HeNormal(kWindow * kWindow * channels));
     constexpr int64_t kPadding = kWindow / 2;
-    return Relu(
-        BatchNormalized(graph, Conv2d(x, weight, {}, {.padding = {kPadding, kPadding}}), valid));
+    return BatchNormalized(graph, Conv2d(x, weight, {}, {.padding = {kPadding, kPadding}}), valid);
   }
 
   Tensor BatchNormalized(Graph& graph, Tensor x, Tensor valid) const {
@@ -71,6 +70,11 @@ class Vgg final : public PictureClassifier {
     return BatchNormWith(x, weight, bias, running.mean, running.variance, options.batch.eps);
   }
 
+  // Returns whether layer `i` is a pool. One that would leave nothing of x is left out.
+  bool IsPool(int i, Tensor x) const {
+    return i < config_.layers_size() && config_.layers(i) == 0 && x.dim(1) > 1 && x.dim(2) > 1;
+  }
+
   // [batch, height, width, channels] -> [batch, height', width', channels']
   Tensor Features(Graph& graph, Tensor x, Tensor valid) const {
     int convolution = 0;
@@ -78,13 +82,21 @@ class Vgg final : public PictureClassifier {
       const int64_t channels = config_.layers(i);
       if (channels == 0) {
         Scope scope(&graph, absl::StrCat("pool.", convolution));
-        if (x.dim(1) > 1 && x.dim(2) > 1) x = MaxPool(x, {});
+        if (IsPool(i, x)) x = MaxPool(x, {});
         continue;
       }
       Scope block(&graph, absl::StrCat("features.", convolution++), Scope::kBlock);
       x = config_.batch_norm() ? NormalizedConvolution(graph, x, channels, valid)
-                               : Convolved(graph, x, channels, kWindow, kWindow, kWindow / 2,
-                                           HeNormal(kWindow * kWindow * channels));
+                               : Convolution(graph, x, channels, kWindow, kWindow, kWindow / 2,
+                                             HeNormal(kWindow * kWindow * channels));
+      // relu(max(x)) = max(relu(x)), bit for bit, also in the gradient. But the gradient of relu
+      // needs relu's result, which is smaller behind the pool, and that of the pool its index
+      // alone.
+      if (IsPool(i + 1, x)) {
+        x = MaxPool(x, {});
+        ++i;
+      }
+      x = Relu(x);
     }
     return x;
   }
@@ -95,7 +107,7 @@ class Vgg final : public PictureClassifier {
       Scope block(&graph, absl::StrCat("hidden.", i), Scope::kBlock);
       const int64_t units = config_.hidden(i);
       if (i == 0) {
-        x = Convolved(graph, x, units, x.dim(1), x.dim(2), 0, HeNormal(units));
+        x = Relu(Convolution(graph, x, units, x.dim(1), x.dim(2), 0, HeNormal(units)));
         x = Reshape(x, {x.dim(0), units});
       } else {
         const Tensor weight = graph.Parameter("weight", {units, x.dim(1)}, HeNormal(units));
