@@ -75,7 +75,10 @@ void AddConvolutionCases(std::vector<Case>& cases) {
       {{2, 5, 5, 3}, {2, 1, 1, 3}, {2, 3}},
       {{1, 9, 8, 3}, {4, 3, 3, 3}, {1, 1}, {2, 2}, {2, 2}},
       {{2, 8, 9, 2}, {3, 2, 3, 2}, {2, 1}, {1, 3}, {3, 2}},
+      // Windows of the whole picture.
       {{1, 3, 3, 7}, {1, 3, 3, 7}},
+      {{5, 3, 2, 7}, {6, 3, 2, 7}, {2, 1}},
+      {{19, 4, 4, 64}, {33, 4, 4, 64}},
       // Some windows read nothing but padding in their first rows and columns.
       {{1, 10, 4, 2}, {2, 5, 2, 2}, {3, 2}, {4, 1}},
       {{1, 2, 1, 3}, {2, 3, 3, 3}, {1, 1}, {2, 2}},

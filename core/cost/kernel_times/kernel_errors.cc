@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -44,6 +45,10 @@ int64_t ShortestSplit(const Signature& signature, const KernelRequest& request) 
     look(signature.outputs[i], request.outputs[i]);
   }
   return shortest;
+}
+
+bool SplitsBatch(const Signature& signature) {
+  return !signature.inputs.empty() && signature.inputs[0].split() && signature.inputs[0].dim == 0;
 }
 
 // Returns the signature that splits the longest dimension, preferably one that leaves sums whole;
@@ -196,15 +201,21 @@ KernelRequest SmallPart(const KernelRequest& request, int64_t least_extent) {
     part.inputs.resize(part.inputs.size() - epilogue.extra_inputs);
     if (StoresInF32(request, epilogue)) part.epilogues.push_back(epilogue);
   }
-  while (FlopsOf(op, part) > kMostFlops) {
-    const std::vector<Signature> signatures =
-        op.Signatures({part.inputs, part.outputs, part.attributes});
-    const Signature* const signature = SignatureToSplitBy(signatures, part, least_extent);
-    if (signature == nullptr) break;
-    const auto enough = static_cast<int64_t>(std::ceil(FlopsOf(op, part) / kMostFlops));
-    const int64_t most = ShortestSplit(*signature, part) / least_extent;
-    SplitBy(*signature, std::min(enough, most), op, part);
-  }
+  const auto reduce = [&](int64_t least, bool batch_alone) {
+    while (FlopsOf(op, part) > kMostFlops) {
+      std::vector<Signature> signatures =
+          op.Signatures({part.inputs, part.outputs, part.attributes});
+      if (batch_alone) std::erase_if(signatures, std::not_fn(SplitsBatch));
+      const Signature* const signature = SignatureToSplitBy(signatures, part, least);
+      if (signature == nullptr) break;
+      const auto enough = static_cast<int64_t>(std::ceil(FlopsOf(op, part) / kMostFlops));
+      const int64_t most = ShortestSplit(*signature, part) / least;
+      SplitBy(*signature, std::min(enough, most), op, part);
+    }
+  };
+  reduce(least_extent, /*batch_alone=*/false);
+  // One picture of few channels is enough, and may be large.
+  reduce(1, /*batch_alone=*/true);
   return part;
 }
 

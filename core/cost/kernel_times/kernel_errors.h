@@ -18,7 +18,7 @@ double LargestError(const std::vector<std::vector<double>>& outputs,
 // Returns the request, without epilogues other than casts to f32, for a part of its work that the
 // reference does in some milliseconds: what one of many devices would do if its operator were split
 // over them by its signatures. Sums stay as long as they are if splitting the outputs suffices.
-// `least_extent`: dimensions are not split into less.
+// `least_extent`: dimensions are not split into less, but for the batch, if that is not enough.
 KernelRequest SmallPart(const KernelRequest& request, int64_t least_extent = 16);
 
 // Returns for each of `kernels`, candidates for `request`, the largest error of an element of an

@@ -62,6 +62,26 @@ TEST(KernelErrorsTest, LongLogSumExpsAreSplitToo) {
   EXPECT_LT(part.inputs[0].shape[0] * part.inputs[1].shape[0], 50257 * 16);
 }
 
+// Sixteen large pictures took seconds and hundreds of megabytes.
+TEST(KernelErrorsTest, LargePicturesAreSplitIntoOne) {
+  const int64_t size = 224;
+  const Shape picture = {16, size, size, 64};
+  const KernelRequest convolution = {
+      .op = "convolution",
+      .attributes = {{"stride", std::vector<int64_t>{1, 1}},
+                     {"padding", std::vector<int64_t>{1, 1}},
+                     {"dilation", std::vector<int64_t>{1, 1}},
+                     {"groups", int64_t{1}}},
+      .inputs = {{DType::kF32, picture}, {DType::kF32, {64, 3, 3, 64}}},
+      .outputs = {{DType::kF32, picture}},
+      .epilogues = {},
+      .threads = 1};
+  const KernelRequest part = SmallPart(convolution);
+  ExpectValid(part);
+  EXPECT_EQ(part.inputs[0].shape[0], 1);
+  EXPECT_GE(part.inputs[0].shape[3], 16) << "some kernels accept many channels alone";
+}
+
 TEST(KernelErrorsTest, EveryKernelOfTheCpuIsAccurateEnough) {
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   // The weight's gradient, of which a small part has no rows that collide in a cache.

@@ -120,14 +120,18 @@ void AddConvolutionKernels(KernelList& list) {
     const auto onednn = [&, op = op, result = result](absl::string_view name, DType dtype) {
       return fusing(std::make_unique<OnednnConvolutionKernel>(op, result, name, dtype));
     };
-    const auto im2col = [&, op = op, result = result] {
-      return fusing(Im2colConvolutionKernel(op, result));
+    const auto im2col = [&, op = op, result = result](DType dtype) {
+      return fusing(Im2colConvolutionKernel(op, result, dtype));
     };
-    if (MultipliesBFloat16()) list.Add(onednn("onednn_bf16", DType::kBF16));
+    if (MultipliesBFloat16()) {
+      // As a product it needs no copy of the weight, of which such windows have a large one.
+      if (result != ConvolutionResult::kY) list.Add(im2col(DType::kBF16));
+      list.Add(onednn("onednn_bf16", DType::kBF16));
+    }
     list.Add(onednn("onednn", DType::kF32));
-    list.Add(im2col());
+    list.Add(im2col(DType::kF32));
     list.Add(ViaF32("onednn_via_f32", onednn("onednn", DType::kF32)));
-    list.Add(ViaF32("onednn_im2col_via_f32", im2col()));
+    list.Add(ViaF32("onednn_im2col_via_f32", im2col(DType::kF32)));
   }
 }
 

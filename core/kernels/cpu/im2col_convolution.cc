@@ -1,6 +1,6 @@
 // The matrix of all windows would be as large as the pictures times the elements of a window, so it
 // is unfolded, and multiplied, a few megabytes at a time. Windows of one pixel that are side by
-// side need no matrix: the pictures are it.
+// side, and windows of a whole picture, need no matrix: the pictures are it.
 #include "core/kernels/cpu/im2col_convolution.h"
 
 #include <algorithm>
@@ -36,7 +36,12 @@ struct Chunks {
     const auto is_pixel = [](const SlidingWindow& w) {
       return w.taps == 1 && w.stride == 1 && w.padding == 0;
     };
-    unfolds = !is_pixel(windows.vertical) || !is_pixel(windows.horizontal);
+    const auto is_whole = [](const SlidingWindow& w, int64_t extent) {
+      return w.taps == extent && w.dilation == 1 && w.padding == 0;
+    };
+    unfolds = (!is_pixel(windows.vertical) || !is_pixel(windows.horizontal)) &&
+              (!is_whole(windows.vertical, windows.height) ||
+               !is_whole(windows.horizontal, windows.width));
     constexpr int64_t kFloat = sizeof(float);
     pitch = sizes.depth();
     strips = sizes.batch * windows.out_height;
@@ -55,7 +60,7 @@ struct Chunks {
   int64_t remainder() const { return strips % of_chunk; }
 };
 
-// Returns the product for a chunk of `strips`.
+// Returns the product of f32 for a chunk of `strips`.
 ProductShape ProductOf(ConvolutionResult result, const Chunks& chunks, int64_t strips) {
   const int64_t windows = strips * chunks.sizes.windows.out_width;
   const int64_t out = chunks.sizes.out_channels, depth = chunks.sizes.depth();
@@ -71,7 +76,7 @@ ProductShape ProductOf(ConvolutionResult result, const Chunks& chunks, int64_t s
               .depth = windows,
               .transpose_a = true,
               .b_pitch = pitch,
-              .accumulate = true};
+              .accumulate = chunks.unfolds};
   }
   // y = matrix weight^T
   return {.rows = windows, .columns = out, .depth = depth, .transpose_b = true, .a_pitch = pitch};
@@ -79,11 +84,15 @@ ProductShape ProductOf(ConvolutionResult result, const Chunks& chunks, int64_t s
 
 class BoundIm2col : public BoundKernel {
  public:
+  // Chunks that are unfolded have f32 operands and results.
   static absl::StatusOr<std::unique_ptr<BoundIm2col>> Make(ConvolutionResult result,
-                                                           const Chunks& chunks, int threads) {
+                                                           const Chunks& chunks, DType operands,
+                                                           DType stored, int threads) {
     const auto make = [&](int64_t strips) {
-      return OnednnProduct::Make(ProductMethod::kPrimitive, ProductOf(result, chunks, strips), {},
-                                 threads);
+      ProductShape shape = ProductOf(result, chunks, strips);
+      shape.operands = operands;
+      shape.result = stored;
+      return OnednnProduct::Make(ProductMethod::kPrimitive, shape, {}, threads);
     };
     ASSIGN_OR_RETURN(OnednnProduct product, make(chunks.of_chunk));
     auto bound = std::make_unique<BoundIm2col>(result, chunks, std::move(product));
@@ -103,12 +112,14 @@ class BoundIm2col : public BoundKernel {
   }
 
   absl::Status Run(const KernelCall& call) override {
-    float* const output = call.outputs[0].As<float>();
+    if (!chunks_.unfolds) {
+      return product_.Run(call.inputs[0].data, call.inputs[1].data, call.outputs[0].data,
+                          call.workspace);
+    }
     // Chunks are added to these.
-    if (result_ == ConvolutionResult::kDweight ||
-        (result_ == ConvolutionResult::kDx && chunks_.unfolds)) {
+    if (result_ != ConvolutionResult::kY) {
       const auto bytes = static_cast<size_t>(call.outputs[0].elements()) * sizeof(float);
-      std::memset(output, 0, bytes);
+      std::memset(call.outputs[0].data, 0, bytes);
     }
     for (int64_t first = 0; first < chunks_.strips; first += chunks_.of_chunk) {
       const int64_t count = std::min(chunks_.of_chunk, chunks_.strips - first);
@@ -128,8 +139,7 @@ class BoundIm2col : public BoundKernel {
     const int64_t y_offset = first * sizes.windows.out_width * sizes.out_channels;
     const UnfoldedStrips matrix = {static_cast<float*>(call.workspace), chunks_.pitch, first,
                                    count};
-    const auto unfolded = [&](const float* x) -> const float* {
-      if (!chunks_.unfolds) return x;
+    const auto unfolded = [&](const float* x) {
       Unfold(threads, sizes, x, matrix);
       return matrix.data;
     };
@@ -140,8 +150,8 @@ class BoundIm2col : public BoundKernel {
       case ConvolutionResult::kDx: {
         const float* const dy = call.inputs[ConvolutionGradDataInput::kDy].As<float>() + y_offset;
         RETURN_IF_ERROR(product.Run(dy, call.inputs[ConvolutionGradDataInput::kWeight].data,
-                                    chunks_.unfolds ? matrix.data : output, scratch));
-        if (chunks_.unfolds) AddFolded(threads, sizes, matrix, output);
+                                    matrix.data, scratch));
+        AddFolded(threads, sizes, matrix, output);
         return absl::OkStatus();
       }
       case ConvolutionResult::kDweight: {
@@ -161,18 +171,24 @@ class BoundIm2col : public BoundKernel {
 
 class Im2colKernel : public Kernel {
  public:
-  Im2colKernel(absl::string_view op, ConvolutionResult result) : op_(op), result_(result) {}
+  Im2colKernel(absl::string_view op, ConvolutionResult result, DType dtype)
+      : op_(op), result_(result), dtype_(dtype) {}
 
   absl::string_view op() const override { return op_; }
-  absl::string_view name() const override { return "onednn_im2col"; }
+  absl::string_view name() const override {
+    return dtype_ == DType::kF32 ? "onednn_im2col" : "onednn_product_bf16";
+  }
 
   bool Accepts(const KernelRequest& request) const override {
-    for (const auto* types : {&request.inputs, &request.outputs}) {
-      for (const TensorType& type : *types) {
-        if (type.dtype != DType::kF32) return false;
-      }
+    const ConvolutionSizes sizes = SizesOf(request);
+    if (sizes.groups != 1) return false;
+    if (dtype_ != DType::kF32 && !sizes.empty() && Chunks(result_, sizes).unfolds) return false;
+    for (const TensorType& type : request.inputs) {
+      if (type.dtype != dtype_) return false;
     }
-    return request.epilogues.empty() && SizesOf(request).groups == 1;
+    if (request.epilogues.empty()) return request.outputs[0].dtype == dtype_;
+    return dtype_ != DType::kF32 && request.epilogues.size() == 1 &&
+           StoresInF32(request, request.epilogues[0]);
   }
 
   bool LibraryWorkspace() const override { return true; }
@@ -193,18 +209,20 @@ class Im2colKernel : public Kernel {
     return ConvolutionSizes::Of(result_, request.inputs, request.outputs, request.attributes);
   }
   absl::StatusOr<std::unique_ptr<BoundIm2col>> MakeBound(const KernelRequest& request) const {
-    return BoundIm2col::Make(result_, Chunks(result_, SizesOf(request)), request.threads);
+    return BoundIm2col::Make(result_, Chunks(result_, SizesOf(request)), dtype_,
+                             request.outputs[0].dtype, request.threads);
   }
 
   absl::string_view op_;
   ConvolutionResult result_;
+  DType dtype_;
 };
 
 }  // namespace
 
 std::unique_ptr<const Kernel> Im2colConvolutionKernel(absl::string_view op,
-                                                      ConvolutionResult result) {
-  return std::make_unique<Im2colKernel>(op, result);
+                                                      ConvolutionResult result, DType dtype) {
+  return std::make_unique<Im2colKernel>(op, result, dtype);
 }
 
 }  // namespace tessera::cpu

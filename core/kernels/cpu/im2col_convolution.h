@@ -9,10 +9,12 @@
 
 namespace tessera::cpu {
 
-// Returns the kernel "onednn_im2col" of the operator `op`, which computes `result`, for f32 in one
-// group.
+// Returns a kernel of the operator `op`, which computes `result` in one group: "onednn_im2col" for
+// f32; for bf16 (MultipliesBFloat16) "onednn_product_bf16", which accepts pictures that need not be
+// unfolded alone: windows of one pixel, and windows of a whole picture. No bias is added before the
+// result is rounded.
 std::unique_ptr<const Kernel> Im2colConvolutionKernel(absl::string_view op,
-                                                      ConvolutionResult result);
+                                                      ConvolutionResult result, DType dtype);
 
 }  // namespace tessera::cpu
 
