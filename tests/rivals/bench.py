@@ -26,6 +26,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}\n")
 
 
+def start(main):
+    """Runs a benchmark's main function. An interrupt ends it with one line."""
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
 def prepare(targets, pytorch):
     """Builds targets, and installs PyTorch if `pytorch`. Returns the folder of its programs."""
     script = "set -euo pipefail\n"
@@ -57,7 +66,11 @@ def run(command, threads=1, **environment):
             stdout=out,
             stderr=err,
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except KeyboardInterrupt:
+            process.kill()
+            raise
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
