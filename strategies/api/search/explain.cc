@@ -25,6 +25,8 @@ Sums PlanSearch::LeastExcess(const Space& space, int index) const {
     if (candidate->space != index) continue;
     const Sums sums = SumsOf(space.least, candidate->choices);
     const StepCost& cost = candidate->cost;
+    raise(excess.bytes, sums.bytes - cost.peak_bytes());
+    if (cost.peak_bytes() > limit_) continue;
     double link_seconds = 0;
     for (const StepCost::Collective& collective : cost.collectives()) {
       link_seconds += collective.seconds();
@@ -34,7 +36,6 @@ Sums PlanSearch::LeastExcess(const Space& space, int index) const {
     };
     raise(excess.computation_ps, sums.computation_ps - ps(cost.computation_seconds()));
     raise(excess.link_ps, sums.link_ps - ps(link_seconds));
-    raise(excess.bytes, sums.bytes - cost.peak_bytes());
   }
   return excess;
 }

@@ -201,7 +201,8 @@ class PlanSearch {
   // Returns whether `a` should be changed before `b`: Order; or, if they may exceed the limit, an
   // excess of a part of the memory is as bad as the same part of the time.
   bool IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const;
-  // Returns the most by which the sums of a space's `least` exceed those of a lowered Plan.
+  // Returns the most by which the sums of a space's `least` exceed those of a lowered Plan; of
+  // times, one that fits.
   Sums LeastExcess(const Space& space, int index) const;
   // By how much a candidate exceeds the limit, and its time: the least is best.
   std::pair<int64_t, double> Order(const Candidate& candidate) const;
