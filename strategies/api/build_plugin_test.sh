@@ -1,5 +1,6 @@
 #!/bin/bash
-# Builds a plugin that uses all of the search, without Bazel: it exports one symbol, and finds all others.
+# Builds a plugin that uses all of the search, without Bazel: it exports one symbol, and finds all
+# others.
 set -euo pipefail
 cat > "$TEST_TMPDIR/searching.cc" << 'SOURCE'
 #include "strategies/api/kit.h"

@@ -47,6 +47,7 @@ int64_t ShortestSplit(const Signature& signature, const KernelRequest& request) 
   return shortest;
 }
 
+// Returns whether a signature splits the first dimension of the first input, as that of a batch.
 bool SplitsBatch(const Signature& signature) {
   return !signature.inputs.empty() && signature.inputs[0].split() && signature.inputs[0].dim == 0;
 }

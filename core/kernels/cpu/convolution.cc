@@ -124,7 +124,7 @@ void AddConvolutionKernels(KernelList& list) {
       return fusing(Im2colConvolutionKernel(op, result, dtype));
     };
     if (MultipliesBFloat16()) {
-      // As a product it needs no copy of the weight, of which such windows have a large one.
+      // Windows of a whole picture have a large weight, which a product does not copy.
       if (result != ConvolutionResult::kY) list.Add(im2col(DType::kBF16));
       list.Add(onednn("onednn_bf16", DType::kBF16));
     }

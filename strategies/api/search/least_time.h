@@ -12,8 +12,8 @@ namespace tessera::strategy::search {
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-// What choices take in sum: computation and communication, and bytes. The bytes are those of the
-// first or of the last unit's backward pass, whichever are more.
+// The sums over the units of a choice for each: computation, communication and memory. The bytes
+// are those of the first or of the last unit's backward pass, whichever are more.
 struct Sums {
   int64_t computation_ps = 0, link_ps = 0, bytes = 0;
 };
