@@ -14,7 +14,8 @@
 
 namespace tessera::strategy::search {
 
-Sums PlanSearch::LeastExcess(const Space& space, int index) const {
+Sums PlanSearch::LeastExcess(int index) const {
+  const Space& space = spaces_[index];
   Sums excess;
   if (space.least.units.empty()) return excess;
   const auto raise = [](int64_t& most, int64_t by) { most = std::max(most, by); };
@@ -46,7 +47,7 @@ double PlanSearch::Bound() const {
     const Space& space = spaces_[i];
     Problem least = space.least;
     least.limit_bytes = limit_;
-    const Sums excess = LeastExcess(space, static_cast<int>(i));
+    const Sums excess = LeastExcess(static_cast<int>(i));
     bound = std::min(bound, space.SecondsOf(LeastTime(least, excess)));
   }
   return bound;

@@ -203,7 +203,7 @@ class PlanSearch {
   bool IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const;
   // Returns the most by which the sums of a space's `least` exceed those of a lowered Plan; of
   // times, one that fits.
-  Sums LeastExcess(const Space& space, int index) const;
+  Sums LeastExcess(int index) const;
   // By how much a candidate exceeds the limit, and its time: the least is best.
   std::pair<int64_t, double> Order(const Candidate& candidate) const;
   // Compares by Order. Of steps that take equally long, the one that computes less is better, then
