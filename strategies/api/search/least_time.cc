@@ -13,9 +13,9 @@ namespace {
 constexpr int kWeights = 32;   // of computation, evenly from 0 to 1
 constexpr int kHalvings = 60;  // of the range of the price of a byte
 
-// A choice's part in the sums of a step.
+// A choice's part in the sums of a step; of the link's time, the backward gather.
 struct Part {
-  double computation_ps, link_ps, bytes;
+  double computation_ps, link_ps, gather_ps, bytes;
 };
 
 using Parts = std::vector<std::vector<Part>>;  // by unit and choice
@@ -42,6 +42,7 @@ Parts PartsOf(const Problem& problem, size_t at) {
     for (const Alternative& choice : problem.units[i]) {
       of_unit.push_back({static_cast<double>(ComputationOf(choice)),
                          static_cast<double>(LinkOf(choice)),
+                         static_cast<double>(choice.backward_gather_ps),
                          static_cast<double>(BytesAt(at, i, choice))});
     }
   }
@@ -52,21 +53,36 @@ Parts PartsOf(const Problem& problem, size_t at) {
 // choice.
 struct Cost {
   double ps = 0, bytes = 0;
+
+  Cost Plus(const Cost& other) const { return {ps + other.ps, bytes + other.bytes}; }
+  void Lower(const Cost& other) {
+    if (other.ps < ps || (other.ps == ps && other.bytes < bytes)) *this = other;
+  }
 };
 
 Cost LeastCost(const Parts& parts, double weight, double price, double limit) {
-  Cost sum = {.ps = -price * limit};
-  for (const std::vector<Part>& unit : parts) {
-    Cost least = {std::numeric_limits<double>::infinity(), 0};
-    for (const Part& part : unit) {
+  constexpr Cost kNone = {std::numeric_limits<double>::infinity(), 0};
+  // If no later unit is gathered in the backward pass, and if one is.
+  Cost ungathered = {.ps = -price * limit}, gathered = kNone;
+  for (size_t i = parts.size(); i-- > 0;) {
+    // All choices; those that gather first in the backward pass; those that do not gather there.
+    Cost any = kNone, first = kNone, none = kNone;
+    for (const Part& part : parts[i]) {
       const double ps =
           weight * part.computation_ps + (1 - weight) * part.link_ps + price * part.bytes;
-      if (ps < least.ps || (ps == least.ps && part.bytes < least.bytes)) least = {ps, part.bytes};
+      any.Lower({ps, part.bytes});
+      if (part.gather_ps > 0) {
+        first.Lower({ps - (1 - weight) * part.gather_ps, part.bytes});
+      } else {
+        none.Lower({ps, part.bytes});
+      }
     }
-    sum.ps += least.ps;
-    sum.bytes += least.bytes;
+    gathered = gathered.Plus(any);
+    gathered.Lower(ungathered.Plus(first));
+    ungathered = ungathered.Plus(none);
   }
-  return sum;
+  ungathered.Lower(gathered);
+  return ungathered;
 }
 
 // Returns the greatest bound for a weight of computation. The bound is concave in the price: it
@@ -90,14 +106,16 @@ double BoundOf(const Parts& parts, double weight, double limit) {
 Sums SumsOf(const Problem& problem, absl::Span<const int> choices) {
   Sums sums;
   if (problem.units.empty()) return sums;
-  int64_t at_first = 0, at_last = 0;
+  int64_t at_first = 0, at_last = 0, again = 0;
   for (size_t i = 0; i < problem.units.size(); ++i) {
     const Alternative& choice = problem.units[i][choices[i]];
     sums.computation_ps += ComputationOf(choice);
     sums.link_ps += LinkOf(choice);
+    if (choice.backward_gather_ps > 0) again = choice.backward_gather_ps;
     at_first += BytesAt(0, i, choice);
     at_last += BytesAt(problem.units.size() - 1, i, choice);
   }
+  sums.link_ps -= again;
   sums.bytes = std::max(at_first, at_last);
   return sums;
 }
