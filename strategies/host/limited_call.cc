@@ -158,8 +158,12 @@ std::optional<absl::StatusOr<std::string>> LimitedCall::HandleMessage(
 void LimitedCall::ShowProgress() {
   if (!unshown_.has_value() || Clock::now() - shown_ < options_.between_progress) return;
   shown_ = Clock::now();
-  if (options_.progress) options_.progress(unshown_->fraction(), OneLine(unshown_->message()));
+  std::pair<double, std::string> progress(unshown_->fraction(), OneLine(unshown_->message()));
   unshown_.reset();
+  // A search reports again what it has, while it looks for more.
+  if (!options_.progress || progress == shown_progress_) return;
+  options_.progress(progress.first, progress.second);
+  shown_progress_ = std::move(progress);
 }
 
 void LimitedCall::Log(const Plugin& plugin, const std::string& text) const {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -61,7 +62,7 @@ class LimitedCall {
   // Handles a message of the process. Returns the result of the function if it is one.
   std::optional<absl::StatusOr<std::string>> HandleMessage(const Plugin& plugin,
                                                            const ChildProcess::Message& message);
-  // Shows the newest progress, if it is time to.
+  // Shows the newest progress, if it is time to and it is not what was shown last.
   void ShowProgress();
   void Log(const Plugin& plugin, const std::string& text) const;
 
@@ -72,6 +73,7 @@ class LimitedCall {
   strategy::Explanation explanation_;
   std::optional<strategy::Progress> unshown_;
   ChildProcess::Clock::time_point shown_ = ChildProcess::Clock::now();
+  std::optional<std::pair<double, std::string>> shown_progress_;
 };
 
 }  // namespace tessera

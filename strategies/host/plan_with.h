@@ -26,7 +26,7 @@ struct PluginCallOptions {
   std::function<bool()> stop;
   // Shows progress: a share of the work (negative if unknown) and a line of text; may be null. The
   // newest one is shown when `between_progress` has passed since the call began, or since the last
-  // one that was shown.
+  // one that was shown, unless it is the same.
   std::function<void(double fraction, const std::string& line)> progress;
   std::chrono::milliseconds between_progress{0};
   // Shows a line that the plugin logs, "strategy NAME: ...". By default it is written to stderr.

@@ -113,6 +113,13 @@ TEST_F(PlanWithTest, TheUserSeesItsProgressAndMayStopIt) {
   EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
   EXPECT_THAT(lines, ElementsAre("half done"));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, options_.between_progress);
+  // What is reported again is not shown again.
+  lines.clear();
+  options_.between_progress = std::chrono::milliseconds(0);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  options_.stop = [&] { return !lines.empty() && std::chrono::steady_clock::now() > end; };
+  EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
+  EXPECT_THAT(lines, ElementsAre("half done"));
   // The progress came with a Plan.
   lines.clear();
   const auto made = Plan("hang_with_plan");

@@ -151,15 +151,17 @@ class Faulty : public Strategy {
     return plan.Build();
   }
 
-  // Never returns, even if the host cancels.
+  // Never returns, even if the host cancels; reports the same again and again.
   static absl::StatusOr<Plan> Hang(bool report, Host& host) {
     absl::StatusOr<Plan> plan = DataParallel(host);
     Progress progress;
     if (plan.ok() && report) *progress.mutable_best() = *plan;
     progress.set_fraction(0.5);
     progress.set_message("half done");
-    host.Report(progress);
-    while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+    while (true) {
+      host.Report(progress);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
   }
 };
 
