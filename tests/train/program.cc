@@ -18,6 +18,7 @@
 
 #include "core/train/record/testing/read_events.h"
 #include "gtest/gtest.h"
+#include "tests/train/kept_rates.h"
 
 namespace tessera {
 namespace {
@@ -50,13 +51,22 @@ std::map<int64_t, float> LossesInEventFiles(const std::string& run_folder) {
   return losses;
 }
 
+// Returns the cache folder of all programs of a test, in which they find the machine's rates.
+const std::string& CacheFolder() {
+  static const std::string* const folder = [] {
+    auto* result = new std::string(::testing::TempDir() + "/cache");
+    KeepRates(*result);
+    return result;
+  }();
+  return *folder;
+}
+
 // Runs in the child process, between fork and exec.
 [[noreturn]] void Become(const std::string& program, const std::vector<std::string>& arguments,
                          const RunOptions& options, int out, int err) {
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
-  // The machine's rates are measured once in a test.
-  setenv("XDG_CACHE_HOME", (::testing::TempDir() + "/cache").c_str(), 1);
+  setenv("XDG_CACHE_HOME", CacheFolder().c_str(), 1);
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(126);
   if (options.file_limit > 0) {
@@ -142,6 +152,7 @@ RunningProgram::RunningProgram(const std::string& program,
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   const int out = open(out_path_.c_str(), flags, 0600);
   const int err = open(err_path_.c_str(), flags, 0600);
+  CacheFolder();  // made before the first fork, once
   pid_ = fork();
   if (pid_ == 0) Become(program, arguments, options, out, err);
   close(out);
