@@ -87,10 +87,19 @@ TEST(HierarchicalFailuresTest, ADeathIsNoticedInEveryOperation) {
 }
 
 TEST(HierarchicalFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
-  for (const Use& use : AllUses(60000, kRanks, /*victim=*/3)) {
-    ExpectNoticed(use, 3, SIGSTOP, 1, 3, "did not come within 1");
-  }
-  ExpectNoticed(AllUses(60000, kRanks, 0)[0], 0, SIGSTOP, 1, 3, "did not come within 1");
+  struct Case {
+    Use use;
+    int victim;
+  };
+  std::vector<Case> cases;
+  for (const Use& use : AllUses(60000, kRanks, /*victim=*/3)) cases.push_back({use, 3});
+  cases.push_back({AllUses(60000, kRanks, 0)[0], 0});
+  const auto results = RunFourAtATime(static_cast<int>(cases.size()), [&](int i) {
+    ExpectNoticed(cases[i].use, cases[i].victim, SIGSTOP, 1, 3, "did not come within 1");
+    return ::testing::Test::HasFailure() ? absl::InternalError(cases[i].use.name)
+                                         : absl::OkStatus();
+  });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
 }
 
 // Sends signals at arbitrary points of an operation.

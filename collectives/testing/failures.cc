@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -75,6 +76,19 @@ std::vector<absl::Status> RunWithVictim(
     }
     return status;
   });
+}
+
+std::vector<absl::Status> RunFourAtATime(int count,
+                                         const std::function<absl::Status(int number)>& test) {
+  constexpr int kAtATime = 4;
+  std::vector<absl::Status> results;
+  for (int first = 0; first < count; first += kAtATime) {
+    const std::vector<absl::Status> some =
+        RunProcesses(std::min(kAtATime, count - first),
+                     [&](int i, const Exchange& /*exchange*/) { return test(first + i); });
+    results.insert(results.end(), some.begin(), some.end());
+  }
+  return results;
 }
 
 }  // namespace tessera::comm

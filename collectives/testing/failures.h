@@ -48,6 +48,11 @@ std::vector<absl::Status> RunWithVictim(
     const Use& use, const Harm& harm,
     const std::function<absl::StatusOr<TestRank>(int rank, const Exchange& exchange)>& make);
 
+// Runs `test` with each number below `count`, in a process each, four at a time: for tests that
+// wait for a time-out most of the time. Returns their statuses.
+std::vector<absl::Status> RunFourAtATime(int count,
+                                         const std::function<absl::Status(int number)>& test);
+
 }  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_TESTING_FAILURES_H_
