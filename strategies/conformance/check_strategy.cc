@@ -28,6 +28,7 @@
 #include "strategies/conformance/rank_training.h"
 #include "strategies/conformance/small_models.h"
 #include "strategies/conformance/strategy_planner.h"
+#include "strategies/conformance/trained_alone.h"
 #include "strategies/host/option_values.h"
 
 namespace tessera {
@@ -51,18 +52,20 @@ bool HasJumps(const TrainingRun& run) {
   });
 }
 
-// The result of training on one process, which training on ranks must reproduce.
-struct OnOneProcess {
-  std::string description;
-  TrainingResult result;
-};
+// Returns the second since 1970 that the clock has shown since `begin`; nothing if it has shown
+// several, or may have.
+std::optional<int64_t> SecondSince(absl::Time begin) {
+  const int64_t second = absl::ToUnixSeconds(begin - kClockTick);
+  return absl::ToUnixSeconds(absl::Now()) == second ? std::make_optional(second) : std::nullopt;
+}
 
 // Checks a strategy with one set of options on one model.
 class Checker {
  public:
   Checker(const Plugin& plugin, const OptionValues& options, const StrategyChecks& checks,
-          const std::string& model)
+          const std::string& model, TrainedAlone& trained_alone)
       : plugin_(plugin),
+        trained_alone_(trained_alone),
         checks_(checks),
         model_(model),
         run_(MakeConformanceModel(model)),
@@ -77,33 +80,14 @@ class Checker {
   // `a_second_later`: the checks last until the clock shows another second, in which the strategy
   // must make the same Plan.
   absl::Status Run(bool a_second_later, bool* suits) {
-    ASSIGN_OR_RETURN(const std::vector<OnOneProcess> alone, TrainAlone());
-    run_.backend = [] { return MakeCpuBackend(1); };
-    ASSIGN_OR_RETURN(const std::vector<OnOneProcess> alone_on_cpu, TrainAlone());
-    for (const int ranks : checks_.ranks) {
-      RETURN_IF_ERROR(CheckRanks(ranks, alone, alone_on_cpu, suits));
-    }
+    ASSIGN_OR_RETURN(const TrainedAlone::Results* const alone, trained_alone_.Of(model_, run_));
+    for (const int ranks : checks_.ranks) RETURN_IF_ERROR(CheckRanks(ranks, *alone, suits));
     return a_second_later ? CheckPlanInLaterSeconds() : absl::OkStatus();
   }
 
   const absl::Status& refusal() const { return refusal_; }
 
  private:
-  // Trains on one process with the same micro-batches, and with the undivided batch.
-  absl::StatusOr<std::vector<OnOneProcess>> TrainAlone() const {
-    std::vector<OnOneProcess> alone;
-    const int64_t micro_batches = run_.config.micro_batches();
-    if (micro_batches > 1) {
-      ASSIGN_OR_RETURN(TrainingResult result, Train(run_, planner_.Settings(), 1));
-      alone.push_back({absl::StrCat("one process with ", micro_batches, " micro-batches, too,"),
-                       std::move(result)});
-    }
-    ASSIGN_OR_RETURN(TrainingResult result, Train(run_, Plan(), 1));
-    alone.push_back({micro_batches > 1 ? "one process without micro-batches" : "one process",
-                     std::move(result)});
-    return alone;
-  }
-
   // Returns an error of the strategy on so many ranks.
   absl::Status Error(int ranks, absl::string_view fault) const {
     return absl::InternalError(
@@ -120,20 +104,19 @@ class Checker {
     checks_.progress(absl::StrCat(model_, ", ", ranks, ranks == 1 ? " rank: " : " ranks: ", what));
   }
 
-  // Runs all checks on so many ranks, unless the strategy refuses the request. `alone` and
-  // `alone_on_cpu` are the results that training must reproduce, with the reference kernels and
-  // with those of the CPU.
-  absl::Status CheckRanks(int ranks, const std::vector<OnOneProcess>& alone,
-                          const std::vector<OnOneProcess>& alone_on_cpu, bool* suits) {
+  // Runs all checks on so many ranks, unless the strategy refuses the request. Training must
+  // reproduce the results on one process.
+  absl::Status CheckRanks(int ranks, const TrainedAlone::Results& alone, bool* suits) {
     ReportProgress(ranks, "planning");
     run_.backend = [] { return MakeReferenceBackend(); };
+    const absl::Time begin = absl::Now();
     const absl::StatusOr<Planned> planned = planner_.PlanFor(ranks);
     if (absl::IsInvalidArgument(planned.status())) {
       refusal_ = planned.status();
       return absl::OkStatus();
     }
     if (!planned.ok()) return CheckError(ranks, "planning", planned.status());
-    if (later_.ranks <= 1) later_ = {ranks, *planned};
+    if (later_.ranks <= 1) later_ = {ranks, *planned, SecondSince(begin)};
     *suits = true;
     const absl::Status same =
         planner_.CheckSame(*planned, ranks, 1, ", when RANK and the like say that it is rank 1");
@@ -143,7 +126,7 @@ class Checker {
     if (!limits.ok()) return CheckError(ranks, "memory limits", limits);
     ReportProgress(ranks, "the same training as one process");
     ASSIGN_OR_RETURN(const TrainingResult result,
-                     TrainAndCompare(alone, planned->plan, ranks, kReferenceTolerance));
+                     TrainAndCompare(alone.reference, planned->plan, ranks, kReferenceTolerance));
     const absl::Status estimate = CheckEstimate(planned->estimate, planned->of_host);
     if (!estimate.ok()) return Error(ranks, estimate.message());
     RETURN_IF_ERROR(CheckCounted(planned->estimate, result, ranks));
@@ -163,7 +146,7 @@ class Checker {
     ASSIGN_OR_RETURN(const Plan plan_on_cpu,
                      WithDrawnKernels(run_, planned->plan, ranks, /*seed=*/ranks));
     ASSIGN_OR_RETURN(const TrainingResult on_cpu,
-                     TrainAndCompare(alone_on_cpu, plan_on_cpu, ranks, kCpuTolerance));
+                     TrainAndCompare(alone.cpu, plan_on_cpu, ranks, kCpuTolerance));
     if (ranks != 2) return absl::OkStatus();
     for (const char* backend : {"shm", "tcp"}) {
       ReportProgress(ranks, absl::StrCat("the same bits on processes over ", backend));
@@ -238,23 +221,29 @@ class Checker {
                                      " were planned and used"));
   }
 
-  // Checks that a request that suits the options has the same Plan in an even and in an odd second,
-  // one of which is of the other parity than that of its first Plan. Planning that begins in one
-  // second and ends in another shows neither, and is repeated a few times.
+  // Checks that a request that suits the options has the same Plan in an even and in an odd second.
+  // Its first Plan shows one of them. Planning that begins in one second and ends in another shows
+  // neither, and is repeated a few times.
   absl::Status CheckPlanInLaterSeconds() {
     if (later_.ranks == 0) return absl::OkStatus();
     ReportProgress(later_.ranks, "the same Plan a second later");
     bool seen[2] = {false, false};
-    int64_t second = 0;
+    if (later_.second.has_value()) seen[*later_.second % 2] = true;
+    int64_t last = 0;
     for (int attempt = 0; attempt < kPlansInLaterSeconds && !(seen[0] && seen[1]); ++attempt) {
-      // Even and odd seconds alternate, however many seconds the last attempt took.
-      const int64_t next = absl::ToUnixSeconds(absl::Now()) + 1;
-      second = attempt > 0 && next % 2 == second % 2 ? next + 1 : next;
+      // The next second that can show what was not seen. Even and odd ones alternate if neither
+      // was, however many seconds the last attempt took.
+      int64_t second = absl::ToUnixSeconds(absl::Now()) + (attempt > 0 ? 1 : 0);
+      if (seen[second % 2] || (attempt > 0 && !seen[0] && !seen[1] && second % 2 == last % 2)) {
+        ++second;
+      }
+      last = second;
       absl::SleepFor(absl::FromUnixSeconds(second) + kClockTick - absl::Now());
+      const absl::Time begin = absl::Now();
       const absl::Status same = planner_.CheckSame(later_.planned, later_.ranks, 0,
                                                    ", when the clock shows a later second");
       if (!same.ok()) return CheckError(later_.ranks, "planning again", same);
-      if (absl::ToUnixSeconds(absl::Now()) == second) seen[second % 2] = true;
+      if (SecondSince(begin) == second) seen[second % 2] = true;
     }
     return absl::OkStatus();
   }
@@ -290,6 +279,7 @@ class Checker {
   }
 
   const Plugin& plugin_;
+  TrainedAlone& trained_alone_;
   const StrategyChecks& checks_;
   const std::string model_;
   // The request that is planned again in later seconds: the first of several ranks that suits the
@@ -298,6 +288,7 @@ class Checker {
   struct {
     int ranks = 0;
     Planned planned;
+    std::optional<int64_t> second;  // in which it was planned first, if in one
   } later_;
   absl::Status refusal_;  // of a request that does not suit the options
   TrainingRun run_;
@@ -306,12 +297,13 @@ class Checker {
 
 }  // namespace
 
-absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks) {
+absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks,
+                           TrainedAlone& trained_alone) {
   ASSIGN_OR_RETURN(const OptionValues options, ReadOptions(plugin, checks.options));
   bool suits = false;
   absl::Status refusal;
   for (const std::string& model : checks.models) {
-    Checker checker(plugin, options, checks, model);
+    Checker checker(plugin, options, checks, model, trained_alone);
     RETURN_IF_ERROR(checker.Run(/*a_second_later=*/&model == &checks.models.front(), &suits));
     if (!checker.refusal().ok()) refusal = checker.refusal();
   }

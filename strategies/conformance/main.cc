@@ -3,11 +3,15 @@
 //   ./bazelw run //strategies/conformance -- fsdp shard=full,prefetch=2 shard=none
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -29,6 +33,7 @@
 #include "strategies/conformance/option_sets.h"
 #include "strategies/conformance/small_models.h"
 #include "strategies/conformance/strategy_planner.h"
+#include "strategies/conformance/trained_alone.h"
 #include "strategies/host/find_plugin.h"
 #include "strategies/host/option_values.h"
 #include "strategies/host/plugin.h"
@@ -140,17 +145,21 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
 class OptionsOfStrategy {
  public:
   OptionsOfStrategy(const Plugin* plugin, const std::string& model)
-      : plugin_(*plugin), run_(MakeConformanceModel(model)) {}
+      : plugin_(*plugin),
+        run_(MakeConformanceModel(model)),
+        contexts_(std::make_shared<const PlanningContexts>(&run_)) {}
 
   bool Refuses(const OptionSet& set, int ranks) const {
     const absl::StatusOr<OptionValues> values = ReadOptions(plugin_, set);
-    const StrategyPlanner planner(&plugin_, values.ok() ? *values : OptionValues(), &run_);
+    const StrategyPlanner planner(&plugin_, values.ok() ? *values : OptionValues(), &run_,
+                                  contexts_);
     return planner.Refuses(ranks);
   }
 
  private:
   const Plugin& plugin_;
   const TrainingRun run_;
+  const std::shared_ptr<const PlanningContexts> contexts_;
 };
 
 // Returns three of the numbers of ranks that a strategy accepts, others for other sets; 2 is always
@@ -241,14 +250,40 @@ absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const 
   return sets;
 }
 
+// Leaves every n-th model of the sets if this is one of n shards of a test of Bazel.
+absl::Status TakeShard(std::vector<CheckedSet>& sets) {
+  const char* const total_text = std::getenv("TEST_TOTAL_SHARDS");
+  const char* const index_text = std::getenv("TEST_SHARD_INDEX");
+  if (total_text == nullptr || index_text == nullptr) return absl::OkStatus();
+  size_t total = 0, index = 0;
+  if (!absl::SimpleAtoi(total_text, &total) || !absl::SimpleAtoi(index_text, &index) ||
+      index >= total) {
+    return absl::InvalidArgumentError(absl::StrCat("TEST_SHARD_INDEX is '", index_text,
+                                                   "' and TEST_TOTAL_SHARDS '", total_text,
+                                                   "': there is no such shard"));
+  }
+  // Bazel reads from this file's existence that the test can be sharded.
+  if (const char* const path = std::getenv("TEST_SHARD_STATUS_FILE")) std::ofstream file(path);
+  size_t next = 0;
+  for (CheckedSet& set : sets) {
+    std::vector<std::string> models;
+    for (const std::string& model : set.models) {
+      if (next++ % total == index) models.push_back(model);
+    }
+    set.models = std::move(models);
+  }
+  std::erase_if(sets, [](const CheckedSet& set) { return set.models.empty(); });
+  return absl::OkStatus();
+}
+
 // Checks one set of options and prints the result. Returns whether they suit one of the models.
 absl::StatusOr<bool> CheckAndPrint(const Plugin& plugin, const CheckedSet& set,
-                                   StrategyChecks checks) {
+                                   StrategyChecks checks, TrainedAlone& trained_alone) {
   const auto begin = std::chrono::steady_clock::now();
   checks.options = absl::StrSplit(set.options, ',', absl::SkipEmpty());
   checks.models = set.models;
   checks.ranks = set.ranks;
-  const absl::Status status = CheckStrategy(plugin, checks);
+  const absl::Status status = CheckStrategy(plugin, checks, trained_alone);
   if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   absl::PrintF("%-8s %-60s %s\n", plugin.name(), set.options.empty() ? "(defaults)" : set.options,
@@ -264,10 +299,12 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
   ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(line.strategy));
   ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
-  ASSIGN_OR_RETURN(const std::vector<CheckedSet> sets, SetsToCheck(plugin, line));
+  ASSIGN_OR_RETURN(std::vector<CheckedSet> sets, SetsToCheck(plugin, line));
+  RETURN_IF_ERROR(TakeShard(sets));
+  TrainedAlone trained_alone;
   size_t passed = 0;
   for (const CheckedSet& set : sets) {
-    ASSIGN_OR_RETURN(const bool suits, CheckAndPrint(plugin, set, line.checks));
+    ASSIGN_OR_RETURN(const bool suits, CheckAndPrint(plugin, set, line.checks, trained_alone));
     if (suits) ++passed;
   }
   absl::PrintF("%-8s %d of %d sets of options passed, and the others were refused\n", plugin.name(),

@@ -35,12 +35,25 @@ std::optional<int64_t> LastNumber(absl::string_view text) {
 
 }  // namespace
 
-StrategyPlanner::StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run)
-    : plugin_(*plugin),
-      options_(std::move(options)),
-      run_(*run),
+PlanningContexts::PlanningContexts(const TrainingRun* run)
+    : run_(*run),
       backend_(MakeReferenceBackend()),
       graphs_(std::make_shared<const std::vector<Graph>>(run->graphs)) {}
+
+PlanningContexts::SharedContext PlanningContexts::Make(const KernelCatalogue& catalogue,
+                                                       int ranks) const {
+  const Cluster cluster = ClusterOfMachine("conformance", MachineRates());
+  const Plan settings = PlanOfConfig(run_.config, run_.graphs);
+  return std::make_shared<const PlanningContext>(
+      graphs_, PlanningFor{&catalogue, ranks, cluster, SiteOnCluster(cluster, ranks), settings});
+}
+
+PlanningContexts::SharedContext PlanningContexts::For(int ranks) const {
+  const MutexLock lock(&mutex_);
+  SharedContext& context = contexts_[ranks];
+  if (context == nullptr) context = Make(*backend_, ranks);
+  return context;
+}
 
 Plan StrategyPlanner::Settings() const { return PlanOfConfig(run_.config, run_.graphs); }
 
@@ -51,7 +64,7 @@ absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, int64_t memory_limit
 
 absl::StatusOr<Planned> StrategyPlanner::PlanOnce(int ranks, int64_t memory_limit) const {
   const strategy::PlanRequest request = RequestFor(ranks, memory_limit);
-  const SharedContext context = ContextFor(ranks);
+  const PlanningContexts::SharedContext context = contexts_->For(ranks);
   ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(plugin_, request, context, {}));
   Planned planned;
   planned.plan = std::move(made.plan);
@@ -106,12 +119,12 @@ absl::Status StrategyPlanner::CheckMemoryLimits(int ranks) const {
 }
 
 bool StrategyPlanner::Refuses(int ranks) const {
-  const auto made = PlanWith(plugin_, RequestFor(ranks, 0), ContextFor(ranks), {});
+  const auto made = PlanWith(plugin_, RequestFor(ranks, 0), contexts_->For(ranks), {});
   return absl::IsInvalidArgument(made.status());
 }
 
 std::unique_ptr<PluginPasses> StrategyPlanner::MakePasses(const KernelCatalogue& catalogue) const {
-  auto passes = std::make_unique<LoadedPasses>(&catalogue, MakeContext(catalogue, 1));
+  auto passes = std::make_unique<LoadedPasses>(&catalogue, contexts_->Make(catalogue, 1));
   passes->Add(plugin_);
   return passes;
 }
@@ -126,26 +139,13 @@ strategy::PlanRequest StrategyPlanner::RequestFor(int ranks, int64_t memory_limi
   return request;
 }
 
-StrategyPlanner::SharedContext StrategyPlanner::MakeContext(const KernelCatalogue& catalogue,
-                                                            int ranks) const {
-  const Cluster cluster = ClusterOfMachine("conformance", MachineRates());
-  return std::make_shared<const PlanningContext>(
-      graphs_, PlanningFor{&catalogue, ranks, cluster, SiteOnCluster(cluster, ranks), Settings()});
-}
-
-StrategyPlanner::SharedContext StrategyPlanner::ContextFor(int ranks) const {
-  const MutexLock lock(&mutex_);
-  SharedContext& context = contexts_[ranks];
-  if (context == nullptr) context = MakeContext(*backend_, ranks);
-  return context;
-}
-
 absl::Status StrategyPlanner::CompileAndEstimate(const strategy::PlanRequest& request,
-                                                 const SharedContext& context,
+                                                 const PlanningContexts::SharedContext& context,
                                                  Planned& planned) const {
-  const auto passes = MakePasses(*backend_);
-  ASSIGN_OR_RETURN(const CompiledRun compiled,
-                   CompileRun(run_.graphs, planned.plan, *backend_, request.ranks(), passes.get()));
+  const auto passes = MakePasses(contexts_->catalogue());
+  ASSIGN_OR_RETURN(
+      const CompiledRun compiled,
+      CompileRun(run_.graphs, planned.plan, contexts_->catalogue(), request.ranks(), passes.get()));
   const int64_t limit = request.memory_limit_bytes();
   RETURN_IF_ERROR(
       CheckMemoryLimit(compiled.arena_bytes(), limit, absl::StrCat(limit, " bytes"), "each rank"));

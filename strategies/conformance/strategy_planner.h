@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -34,11 +35,41 @@ struct Planned {
   std::vector<std::string> programs;  // their fingerprints
 };
 
+// The planning contexts of a run for the reference backend, one for each number of ranks: the host
+// lowers a Plan once, and keeps what it knows of the Graphs. The run must outlive the object.
+// Thread-safe.
+class PlanningContexts {
+ public:
+  using SharedContext = std::shared_ptr<const PlanningContext>;
+
+  explicit PlanningContexts(const TrainingRun* run);
+
+  const KernelCatalogue& catalogue() const { return *backend_; }
+  SharedContext For(int ranks) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes a context of its own for another catalogue, which must outlive it.
+  SharedContext Make(const KernelCatalogue& catalogue, int ranks) const;
+
+ private:
+  const TrainingRun& run_;
+  const std::unique_ptr<Backend> backend_;
+  const std::shared_ptr<const std::vector<Graph>> graphs_;  // the run's, for all contexts
+  mutable Mutex mutex_;
+  mutable absl::flat_hash_map<int, SharedContext> contexts_ ABSL_GUARDED_BY(mutex_);  // by ranks
+};
+
 // A strategy with values of its options, and the run that it plans for the reference backend. Both
 // must outlive the object. Thread-safe.
 class StrategyPlanner {
  public:
-  StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run);
+  StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run)
+      : StrategyPlanner(plugin, std::move(options), run, std::make_shared<PlanningContexts>(run)) {}
+  // Shares the contexts of the run with planners of other options.
+  StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run,
+                  std::shared_ptr<const PlanningContexts> contexts)
+      : plugin_(*plugin),
+        options_(std::move(options)),
+        run_(*run),
+        contexts_(std::move(contexts)) {}
 
   // The settings of the run: its micro-batches.
   Plan Settings() const;
@@ -65,23 +96,16 @@ class StrategyPlanner {
   std::unique_ptr<PluginPasses> MakePasses(const KernelCatalogue& catalogue) const;
 
  private:
-  using SharedContext = std::shared_ptr<const PlanningContext>;
-
   strategy::PlanRequest RequestFor(int ranks, int64_t memory_limit) const;
-  SharedContext MakeContext(const KernelCatalogue& catalogue, int ranks) const;
-  // Returns the context of all requests for so many ranks, so that the host lowers a Plan once.
-  SharedContext ContextFor(int ranks) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Planned> PlanOnce(int ranks, int64_t memory_limit) const;
   absl::Status CompileAndEstimate(const strategy::PlanRequest& request,
-                                  const SharedContext& context, Planned& planned) const;
+                                  const PlanningContexts::SharedContext& context,
+                                  Planned& planned) const;
 
   const Plugin& plugin_;
   const OptionValues options_;
   const TrainingRun& run_;
-  const std::unique_ptr<Backend> backend_;
-  const std::shared_ptr<const std::vector<Graph>> graphs_;  // the run's, for all contexts
-  mutable Mutex mutex_;
-  mutable absl::flat_hash_map<int, SharedContext> contexts_ ABSL_GUARDED_BY(mutex_);  // by ranks
+  const std::shared_ptr<const PlanningContexts> contexts_;
 };
 
 }  // namespace tessera
