@@ -187,8 +187,10 @@ TEST(PlanTool, Commands) {
 
 // The least batch that is tried has a row of each rank in each micro-batch.
 TEST(PlanTool, OsdpSearchesTheBatchWithGivenMicroBatches) {
-  const Result planned = RunPlan({"--strategies=osdp", "--batch=search", "--micro_batches=4",
-                                  "--ranks=2", "--cluster=ethernet_1g", "--memory_limit=64MiB"});
+  const Result planned =
+      RunPlan({"--set=model.layers=2,model.heads=2,model.channels=16,model.vocabulary=64",
+               "--sequence=16", "--strategies=osdp", "--batch=search", "--micro_batches=4",
+               "--ranks=2", "--cluster=ethernet_1g", "--memory_limit=1MiB"});
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, HasSubstr("with --micro_batches=4"));
 }

@@ -162,11 +162,12 @@ TEST(TrainTest, ARunIsContinuedInAnotherDtype) {
   run(Tiny({"--out=" + folder + "/unbroken", "--steps=10", "--lr=0.01"}));
   const double expected = Metrics(folder + "/unbroken").back()["loss"];
   for (const std::string& first : dtypes) {
+    run(Tiny({"--out=" + folder + "/" + first, "--steps=5", "--lr=0.01", "--dtype=" + first}));
     for (const std::string& second : dtypes) {
       std::string own = folder;
       own.append("/").append(first).append("_").append(second);
-      run(Tiny({"--out=" + own, "--steps=5", "--lr=0.01", "--dtype=" + first}));
-      const Result resumed = run({"--resume=" + own, "--dtype=" + second, "--steps=10"});
+      const Result resumed = run(
+          {"--resume=" + folder + "/" + first, "--out=" + own, "--dtype=" + second, "--steps=10"});
       const bool begins =
           resumed.out.find("note: the checkpoint has no loss scale") != std::string::npos;
       EXPECT_EQ(begins, first != "f16" && second == "f16") << own;

@@ -150,7 +150,8 @@ double ResidentPeak(const std::string& out) {
 
 TEST(UsageTest, CheckingMemoryIsNotThePeakOfTheRun) {
   const auto run = [](const std::vector<std::string>& flags) {
-    std::vector<std::string> all = {"--steps=1", "--sample_tokens=0", "--out=" + NewFolder()};
+    std::vector<std::string> all = {"--steps=1", "--sample_tokens=0", "--kernels=default",
+                                    "--out=" + NewFolder()};
     all.insert(all.end(), flags.begin(), flags.end());
     return ResidentPeak(RunProgram(GptProgram(), all).out);
   };
