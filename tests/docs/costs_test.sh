@@ -8,6 +8,8 @@ train=$root/models/gpt/train
 cd "$TEST_TMPDIR"
 export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
 ln -sfn "$root/docs" docs
+export XDG_CACHE_HOME=$TEST_TMPDIR/cache
+"$root/tests/train/keep_rates" "$XDG_CACHE_HOME"
 ran=0
 while IFS= read -r line; do
   command=${line#*:train -- }

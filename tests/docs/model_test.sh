@@ -6,6 +6,8 @@ root=$PWD
 page=$root/docs/writing-a-model.md
 cd "$TEST_TMPDIR"
 export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
+export XDG_CACHE_HOME=$TEST_TMPDIR/cache
+"$root/tests/train/keep_rates" "$XDG_CACHE_HOME"
 # Prints the listing of this title.
 listing() { awk -v title="$1" '$0 == "```" title {on = 1; next} /^```/ {on = 0} on' "$page"; }
 

@@ -30,6 +30,8 @@ done
 cd "$TEST_TMPDIR"
 export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
 ln -sfn "$root/docs" docs
+export XDG_CACHE_HOME=$TEST_TMPDIR/cache
+"$root/tests/train/keep_rates" "$XDG_CACHE_HOME"
 # Runs the page's commands of a model, with more flags.
 run_commands() {
   local model=$1 flags=$2 ran=0
