@@ -191,9 +191,12 @@ std::vector<int32_t> RepairedOrder(absl::Span<const LiveRange> ranges, std::vect
       least = assignment.bytes;
       best = ids;
     }
-    std::stable_partition(ids.begin(), ids.end(), [&](int32_t id) {
+    const auto is_above = [&](int32_t id) {
       return assignment.offsets[id] + ranges[id].bytes > bound;
-    });
+    };
+    // If they are at the front already, all further tries are this one.
+    if (std::is_partitioned(ids.begin(), ids.end(), is_above)) break;
+    std::stable_partition(ids.begin(), ids.end(), is_above);
   }
   return best;
 }
@@ -215,13 +218,15 @@ void ImproveByLargeOnes(absl::Span<const LiveRange> ranges, int64_t bound, int64
       [&](int32_t a, int32_t b) { return ranges[a].first < ranges[b].first; },
       [&](int32_t a, int32_t b) { return ranges[a].last > ranges[b].last; },
   };
+  size_t before_large = 0;
   for (const int64_t share : {100, 300, 1000}) {
     if (best.bytes <= target) return;
     std::vector<int32_t> large, small;
     for (int32_t id = 0; id < static_cast<int32_t>(ranges.size()); ++id) {
       (ranges[id].bytes >= bound / share ? large : small).push_back(id);
     }
-    if (large.empty() || large.size() > kMaxLarge) continue;
+    if (large.empty() || large.size() > kMaxLarge || large.size() == before_large) continue;
+    before_large = large.size();  // as many as before are the same ones
     std::stable_sort(small.begin(), small.end(), orders[0]);
     int64_t least = std::numeric_limits<int64_t>::max();
     std::vector<int32_t> order;
