@@ -52,8 +52,7 @@ bool HasJumps(const TrainingRun& run) {
   });
 }
 
-// Returns the second since 1970 that the clock has shown since `begin`; nothing if it has shown
-// several, or may have.
+// Returns the second since 1970 that every clock has shown since `begin`, or nothing if it changed.
 std::optional<int64_t> SecondSince(absl::Time begin) {
   const int64_t second = absl::ToUnixSeconds(begin - kClockTick);
   return absl::ToUnixSeconds(absl::Now()) == second ? std::make_optional(second) : std::nullopt;
@@ -229,21 +228,18 @@ class Checker {
     ReportProgress(later_.ranks, "the same Plan a second later");
     bool seen[2] = {false, false};
     if (later_.second.has_value()) seen[*later_.second % 2] = true;
-    int64_t last = 0;
     for (int attempt = 0; attempt < kPlansInLaterSeconds && !(seen[0] && seen[1]); ++attempt) {
-      // The next second that can show what was not seen. Even and odd ones alternate if neither
-      // was, however many seconds the last attempt took.
+      // Even and odd seconds alternate until one of them is seen. A repetition begins with a
+      // second, because what is left of the present one may be too short.
+      const int64_t parity = seen[0] ? 1 : seen[1] ? 0 : attempt % 2;
       int64_t second = absl::ToUnixSeconds(absl::Now()) + (attempt > 0 ? 1 : 0);
-      if (seen[second % 2] || (attempt > 0 && !seen[0] && !seen[1] && second % 2 == last % 2)) {
-        ++second;
-      }
-      last = second;
+      if (second % 2 != parity) ++second;
       absl::SleepFor(absl::FromUnixSeconds(second) + kClockTick - absl::Now());
       const absl::Time begin = absl::Now();
       const absl::Status same = planner_.CheckSame(later_.planned, later_.ranks, 0,
                                                    ", when the clock shows a later second");
       if (!same.ok()) return CheckError(later_.ranks, "planning again", same);
-      if (SecondSince(begin) == second) seen[second % 2] = true;
+      if (const auto shown = SecondSince(begin)) seen[*shown % 2] = true;
     }
     return absl::OkStatus();
   }

@@ -27,3 +27,12 @@ for flag in --models --models= --ranks --try; do
   cat out err
   exit 1
 done
+# Each model of a set is checked in one shard, and the fourth one of three models has nothing to check.
+for shard in 0 1 2 3; do
+  TEST_TOTAL_SHARDS=4 TEST_SHARD_INDEX=$shard "$conformance" --models=mlp,ratings,picture_mlp --ranks=1 ddp
+done >out
+checked=$(sed -nE 's/^ddp .* passed on (.*), ranks 1 in .*/\1/p' out | tr '\n' ' ')
+[[ $checked == "mlp ratings picture_mlp " ]] || { cat out; exit 1; }
+code=0
+TEST_TOTAL_SHARDS=4 TEST_SHARD_INDEX=4 "$conformance" --models=mlp --ranks=1 ddp >out 2>err || code=$?
+[[ $code == 1 && $(cat err) == "error: TEST_SHARD_INDEX is '4' and TEST_TOTAL_SHARDS '4': there is no such shard" ]]
