@@ -1,7 +1,6 @@
 #!/bin/bash
 # Runs every training command of README.md and tools/train/README.md in order, in one folder, with
-# few steps. The first one measures kernels; the others that train take the default ones, because times
-# that are measured while other tests keep the cores busy are not kept.
+# few steps.
 set -euo pipefail
 root=$PWD
 cd "$TEST_TMPDIR"
@@ -11,7 +10,7 @@ for ((i = 0; i < 400; i++)); do echo "Line $i of a text of one's own."; done >my
 export XDG_CACHE_HOME=$TEST_TMPDIR/cache
 "$root/tests/train/keep_rates" "$XDG_CACHE_HOME"
 
-ran=0 kernels=
+ran=0
 while IFS= read -r line; do
   command=${line#*run //models/}
   program=$root/models/${command%%:train*}/train
@@ -24,10 +23,9 @@ while IFS= read -r line; do
   # Hundreds of steps take minutes.
   command=$(sed -E 's/--steps=500/--steps=2/; s/--steps=1000/--steps=3/' <<<"${command#*-- }")
   [[ $command == *--* ]] || command=--steps=2
-  [[ $command == *--mode=* || $command == *--help* || $command == *--plan_only* ]] || command+=" $kernels"
   echo "train $command"
   eval "\"$program\" $command" >log 2>&1 || { tail -5 log; echo "a README says: $line"; exit 1; }
-  ran=$((ran + 1)) kernels=--kernels=default
+  ran=$((ran + 1))
 done < <(grep -hE '^    \./bazelw run //models/[a-z_]+:train' "$root"/{,tools/train/}README.md)
 ((ran >= 6)) || { echo "only $ran commands were found"; exit 1; }
 [[ $(wc -l <my_run/metrics.jsonl) == 3 ]] || { echo "my_run did not go on to step 3"; exit 1; }
