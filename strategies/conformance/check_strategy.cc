@@ -24,11 +24,11 @@
 #include "strategies/conformance/check_estimate.h"
 #include "strategies/conformance/compare_training.h"
 #include "strategies/conformance/drawn_kernels.h"
+#include "strategies/conformance/known_models.h"
 #include "strategies/conformance/plain_plans.h"
 #include "strategies/conformance/rank_training.h"
 #include "strategies/conformance/small_models.h"
 #include "strategies/conformance/strategy_planner.h"
-#include "strategies/conformance/trained_alone.h"
 #include "strategies/host/option_values.h"
 
 namespace tessera {
@@ -62,13 +62,13 @@ std::optional<int64_t> SecondSince(absl::Time begin) {
 class Checker {
  public:
   Checker(const Plugin& plugin, const OptionValues& options, const StrategyChecks& checks,
-          const std::string& model, TrainedAlone& trained_alone)
+          const std::string& model, KnownModel& known)
       : plugin_(plugin),
-        trained_alone_(trained_alone),
         checks_(checks),
         model_(model),
-        run_(MakeConformanceModel(model)),
-        planner_(&plugin, options, &run_) {
+        known_(known),
+        run_(known.run()),
+        planner_(&plugin, options, &run_, known.contexts()) {
     run_.steps = checks.steps;
     run_.plugin_passes = [this](const KernelCatalogue& catalogue) {
       return planner_.MakePasses(catalogue);
@@ -79,7 +79,7 @@ class Checker {
   // `a_second_later`: the checks last until the clock shows another second, in which the strategy
   // must make the same Plan.
   absl::Status Run(bool a_second_later, bool* suits) {
-    ASSIGN_OR_RETURN(const TrainedAlone::Results* const alone, trained_alone_.Of(model_, run_));
+    ASSIGN_OR_RETURN(const KnownModel::TrainedAlone* const alone, known_.TrainAlone(run_.steps));
     for (const int ranks : checks_.ranks) RETURN_IF_ERROR(CheckRanks(ranks, *alone, suits));
     return a_second_later ? CheckPlanInLaterSeconds() : absl::OkStatus();
   }
@@ -105,7 +105,7 @@ class Checker {
 
   // Runs all checks on so many ranks, unless the strategy refuses the request. Training must
   // reproduce the results on one process.
-  absl::Status CheckRanks(int ranks, const TrainedAlone::Results& alone, bool* suits) {
+  absl::Status CheckRanks(int ranks, const KnownModel::TrainedAlone& alone, bool* suits) {
     ReportProgress(ranks, "planning");
     run_.backend = [] { return MakeReferenceBackend(); };
     const absl::Time begin = absl::Now();
@@ -275,9 +275,9 @@ class Checker {
   }
 
   const Plugin& plugin_;
-  TrainedAlone& trained_alone_;
   const StrategyChecks& checks_;
   const std::string model_;
+  KnownModel& known_;
   // The request that is planned again in later seconds: the first of several ranks that suits the
   // options (one rank alone needs no collectives that could differ), or of one; ranks is 0 if none
   // does.
@@ -294,12 +294,12 @@ class Checker {
 }  // namespace
 
 absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks,
-                           TrainedAlone& trained_alone) {
+                           KnownModels& models) {
   ASSIGN_OR_RETURN(const OptionValues options, ReadOptions(plugin, checks.options));
   bool suits = false;
   absl::Status refusal;
   for (const std::string& model : checks.models) {
-    Checker checker(plugin, options, checks, model, trained_alone);
+    Checker checker(plugin, options, checks, model, models.Of(model));
     RETURN_IF_ERROR(checker.Run(/*a_second_later=*/&model == &checks.models.front(), &suits));
     if (!checker.refusal().ok()) refusal = checker.refusal();
   }

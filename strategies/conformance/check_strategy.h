@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "strategies/conformance/known_models.h"
 #include "strategies/conformance/small_models.h"
-#include "strategies/conformance/trained_alone.h"
 #include "strategies/host/plugin.h"
 
 namespace tessera {
@@ -42,9 +42,8 @@ struct StrategyChecks {
 //
 // Skips a model and number of ranks for which the strategy refuses the options (InvalidArgument),
 // but at least one must be accepted. Returns the first failure in one line: the check, its model
-// and ranks, and the difference. `trained_alone` may have results of earlier calls.
-absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks,
-                           TrainedAlone& trained_alone);
+// and ranks, and the difference. `models` may be of earlier calls.
+absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks, KnownModels& models);
 
 }  // namespace tessera
 

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "strategies/conformance/check_strategy.h"
-#include "strategies/conformance/trained_alone.h"
+#include "strategies/conformance/known_models.h"
 #include "strategies/host/plugin.h"
 
 namespace tessera {
@@ -27,8 +27,8 @@ std::string Check(const std::string& fault, const std::string& model = "gpt_odd"
   checks.models = {model};
   checks.ranks = ranks;
   checks.steps = 3;
-  static auto* const trained_alone = new TrainedAlone;
-  return std::string(CheckStrategy(*plugin, checks, *trained_alone).message());
+  static auto* const models = new KnownModels;
+  return std::string(CheckStrategy(*plugin, checks, *models).message());
 }
 
 bool IsOfDefaultModels(const std::string& model) {

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
-#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -30,10 +29,10 @@
 #include "core/text/human_units.h"
 #include "core/text/version.h"
 #include "strategies/conformance/check_strategy.h"
+#include "strategies/conformance/known_models.h"
 #include "strategies/conformance/option_sets.h"
 #include "strategies/conformance/small_models.h"
 #include "strategies/conformance/strategy_planner.h"
-#include "strategies/conformance/trained_alone.h"
 #include "strategies/host/find_plugin.h"
 #include "strategies/host/option_values.h"
 #include "strategies/host/plugin.h"
@@ -144,22 +143,19 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
 // Tests whether a strategy refuses options.
 class OptionsOfStrategy {
  public:
-  OptionsOfStrategy(const Plugin* plugin, const std::string& model)
-      : plugin_(*plugin),
-        run_(MakeConformanceModel(model)),
-        contexts_(std::make_shared<const PlanningContexts>(&run_)) {}
+  OptionsOfStrategy(const Plugin* plugin, const KnownModel* model)
+      : plugin_(*plugin), model_(*model) {}
 
   bool Refuses(const OptionSet& set, int ranks) const {
     const absl::StatusOr<OptionValues> values = ReadOptions(plugin_, set);
-    const StrategyPlanner planner(&plugin_, values.ok() ? *values : OptionValues(), &run_,
-                                  contexts_);
+    const StrategyPlanner planner(&plugin_, values.ok() ? *values : OptionValues(), &model_.run(),
+                                  model_.contexts());
     return planner.Refuses(ranks);
   }
 
  private:
   const Plugin& plugin_;
-  const TrainingRun run_;
-  const std::shared_ptr<const PlanningContexts> contexts_;
+  const KnownModel& model_;
 };
 
 // Returns three of the numbers of ranks that a strategy accepts, others for other sets; 2 is always
@@ -175,11 +171,12 @@ std::vector<int> SomeRanks(const std::vector<int>& accepted, size_t set) {
 // Returns the sets of --pairwise. The defaults are checked on all models and ranks, each other set
 // on the last model, which has micro-batches, on one more model, and on some numbers of ranks.
 absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
-                                                       const CommandLine& line) {
+                                                       const CommandLine& line,
+                                                       KnownModels& known) {
   const std::vector<std::string>& models = line.checks.models;
   const std::vector<int>& ranks = line.checks.ranks;
   ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
-  const OptionsOfStrategy strategy(&plugin, models.front());
+  const OptionsOfStrategy strategy(&plugin, &known.Of(models.front()));
   const OptionSets found = PairwiseSets(options, [&](const OptionSet& set) {
     return !absl::c_all_of(ranks, [&](int number) { return strategy.Refuses(set, number); });
   });
@@ -203,12 +200,12 @@ absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
 }
 
 // Returns the sets of --product: all accepted sets, or as many of them as requested.
-absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
-                                                      const CommandLine& line) {
+absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin, const CommandLine& line,
+                                                      KnownModels& known) {
   const std::vector<std::string>& models = line.checks.models;
   const std::vector<int>& ranks = line.checks.ranks;
   ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
-  const OptionsOfStrategy strategy(&plugin, models.front());
+  const OptionsOfStrategy strategy(&plugin, &known.Of(models.front()));
   std::vector<OptionSet> combinations = AllSets(options);
   if (line.product < combinations.size()) absl::c_shuffle(combinations, std::mt19937(1));
   std::vector<CheckedSet> sets;
@@ -232,7 +229,8 @@ absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
 
 // Returns the sets of options that the command line requests: those that it lists, pairwise and
 // product.
-absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const CommandLine& line) {
+absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const CommandLine& line,
+                                                    KnownModels& known) {
   std::vector<CheckedSet> sets;
   for (const std::string& options : line.option_sets) {
     const std::vector<std::string> settings = absl::StrSplit(options, ',', absl::SkipEmpty());
@@ -240,18 +238,18 @@ absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const 
     sets.push_back({options, line.checks.models, line.checks.ranks});
   }
   if (line.pairwise) {
-    ASSIGN_OR_RETURN(const std::vector<CheckedSet> pairwise, PairwiseSetsOf(plugin, line));
+    ASSIGN_OR_RETURN(const std::vector<CheckedSet> pairwise, PairwiseSetsOf(plugin, line, known));
     sets.insert(sets.end(), pairwise.begin(), pairwise.end());
   }
   if (line.product > 0) {
-    ASSIGN_OR_RETURN(const std::vector<CheckedSet> product, ProductSetsOf(plugin, line));
+    ASSIGN_OR_RETURN(const std::vector<CheckedSet> product, ProductSetsOf(plugin, line, known));
     sets.insert(sets.end(), product.begin(), product.end());
   }
   return sets;
 }
 
-// Leaves every n-th model of the sets if this is one of n shards of a test of Bazel. All shards make
-// the same list of sets, so each model of each set is in one of them.
+// Leaves every n-th model of the sets if this is one of n shards of a test of Bazel. All shards
+// make the same list of sets, so each model of each set is in one of them.
 absl::Status TakeShard(std::vector<CheckedSet>& sets) {
   const char* const total_text = std::getenv("TEST_TOTAL_SHARDS");
   const char* const index_text = std::getenv("TEST_SHARD_INDEX");
@@ -279,12 +277,12 @@ absl::Status TakeShard(std::vector<CheckedSet>& sets) {
 
 // Checks one set of options and prints the result. Returns whether they suit one of the models.
 absl::StatusOr<bool> CheckAndPrint(const Plugin& plugin, const CheckedSet& set,
-                                   StrategyChecks checks, TrainedAlone& trained_alone) {
+                                   StrategyChecks checks, KnownModels& models) {
   const auto begin = std::chrono::steady_clock::now();
   checks.options = absl::StrSplit(set.options, ',', absl::SkipEmpty());
   checks.models = set.models;
   checks.ranks = set.ranks;
-  const absl::Status status = CheckStrategy(plugin, checks, trained_alone);
+  const absl::Status status = CheckStrategy(plugin, checks, models);
   if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   absl::PrintF("%-8s %-60s %s\n", plugin.name(), set.options.empty() ? "(defaults)" : set.options,
@@ -300,15 +298,15 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
   ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(line.strategy));
   ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
-  ASSIGN_OR_RETURN(std::vector<CheckedSet> sets, SetsToCheck(plugin, line));
+  KnownModels models;
+  ASSIGN_OR_RETURN(std::vector<CheckedSet> sets, SetsToCheck(plugin, line, models));
   const bool has_sets = !sets.empty();
   RETURN_IF_ERROR(TakeShard(sets));
   // There are more shards than models of sets.
   if (has_sets && sets.empty()) return absl::OkStatus();
-  TrainedAlone trained_alone;
   size_t passed = 0;
   for (const CheckedSet& set : sets) {
-    ASSIGN_OR_RETURN(const bool suits, CheckAndPrint(plugin, set, line.checks, trained_alone));
+    ASSIGN_OR_RETURN(const bool suits, CheckAndPrint(plugin, set, line.checks, models));
     if (suits) ++passed;
   }
   absl::PrintF("%-8s %d of %d sets of options passed, and the others were refused\n", plugin.name(),
