@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "strategies/api/signature.h"
 
 namespace tessera::strategy {
 namespace {
@@ -112,6 +113,21 @@ TEST(KitTest, AParameterMaySplitWhereAllItsReadersHaveASignature) {
   fewer.mutable_operators()->RemoveLast();
   EXPECT_THAT(SetSplitDimensions(graphs.graphs(0), fewer, model).message(),
               HasSubstr("not those of the Graph's operators"));
+}
+
+TEST(KitTest, ASignatureHasTheLayoutsOfInputsAndOutputs) {
+  const Signature signature = ParseSignature("B, S(0, 128), P -> P(lse), S(12)");
+  EXPECT_THAT(signature.inputs, ElementsAre("B", "S(0, 128)", "P"));
+  EXPECT_THAT(signature.outputs, ElementsAre("P(lse)", "S(12)"));
+  EXPECT_EQ(SplitDimension(signature.inputs[1]), 0);
+  EXPECT_EQ(SplitDimension(signature.outputs[1]), 12);
+  EXPECT_EQ(SplitDimension("B"), -1);
+  EXPECT_TRUE(IsPartial(signature.outputs[0]));
+  EXPECT_FALSE(IsPartial("S(0)"));
+  EXPECT_THAT(ParseSignature("-> S(0)").inputs, IsEmpty());
+  EXPECT_THAT(ParseSignature("-> S(0)").outputs, ElementsAre("S(0)"));
+  EXPECT_THAT(ParseSignature("B").inputs, ElementsAre("B"));
+  EXPECT_THAT(ParseSignature("B").outputs, IsEmpty());
 }
 
 TEST(KitTest, TheScopeThatAPatternNames) {

@@ -7,11 +7,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "core/text/path_pattern.h"
+#include "strategies/api/signature.h"
 
 namespace tessera::strategy {
 namespace {
@@ -98,27 +96,15 @@ void AddOptimizerStates(const GraphProto& graph, ModelInfo& model) {
   }
 }
 
-// Returns the dimension along which a signature, such as "B, S(0, 128) -> S(0)", splits an input;
-// -1 if it does not.
-int DimensionSplit(absl::string_view signature, int input) {
-  int operand = -1;
-  for (absl::string_view text : absl::StrSplit(signature.substr(0, signature.find(" ->")), ", ")) {
-    // The unit of a layout, as the 128 in S(0, 128), is a text of its own, but no operand.
-    if (text.empty() || !absl::ascii_isupper(text[0]) || ++operand < input) continue;
-    int dimension = -1;
-    const bool splits = absl::ConsumePrefix(&text, "S(") &&
-                        absl::SimpleAtoi(text.substr(0, text.find(')')), &dimension);
-    return splits ? dimension : -1;
-  }
-  return -1;
-}
-
 // Removes the dimensions that no signature of an operator splits in its input.
 void RemoveUnsplit(const OperatorDescriptions::Operator& description, int input,
                    std::vector<int>& dimensions) {
   absl::flat_hash_set<int> splits;
-  for (const std::string& signature : description.signatures()) {
-    splits.insert(DimensionSplit(signature, input));
+  for (const std::string& text : description.signatures()) {
+    const Signature signature = ParseSignature(text);
+    if (input < static_cast<int>(signature.inputs.size())) {
+      splits.insert(SplitDimension(signature.inputs[input]));
+    }
   }
   dimensions.erase(std::remove_if(dimensions.begin(), dimensions.end(),
                                   [&](int dimension) { return splits.count(dimension) == 0; }),

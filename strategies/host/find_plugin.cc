@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr absl::string_view kOwnStrategies[] = {"ddp", "fsdp", "osdp"};
+constexpr absl::string_view kOwnStrategies[] = {"ddp", "fsdp", "osdp", "tensor"};
 constexpr char kPathVariable[] = "TESSERA_STRATEGY_PATH";
 
 bool IsFile(const std::string& path) {
