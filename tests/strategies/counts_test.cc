@@ -1,4 +1,4 @@
-// Checks the number and sizes of collectives of a training step under ddp and fsdp.
+// Checks the number and sizes of collectives of a training step under ddp, fsdp and tensor.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "core/kernels/cpu/backend.h"
 #include "core/model/language_model.h"
 #include "core/ops/ops.h"
+#include "core/plan/run_settings.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
@@ -35,6 +36,7 @@ struct Case {
   std::string strategy;
   std::vector<std::string> options;
   int micro_batches = 1;
+  int64_t least_elements = 2;  // collectives of fewer are not counted: losses, counts and norms
 };
 
 std::unique_ptr<Model> MakeGpt() {
@@ -79,8 +81,7 @@ class TwoEmbeddingsModel final : public LanguageModel {
   }
 };
 
-// Counts the collectives of gradients and parameters in a training step of a model, by operation.
-// Each of them has more than one element.
+// Counts the collectives in a training step of a model, by operation.
 std::map<CollectiveOperation, Count> CountsOf(const Case& run, const Model& model = *MakeGpt()) {
   RunConfig config;
   config.set_batch(16);
@@ -103,9 +104,7 @@ std::map<CollectiveOperation, Count> CountsOf(const Case& run, const Model& mode
   SetOptions(*values, request);
   auto made = PlanWith(*plugin, request, context, {});
   EXPECT_TRUE(made.ok()) << made.status();
-  PlanPart& part = *made->plan.mutable_stages(0)->add_parts();
-  part.set_graph(kTrain);
-  part.set_micro_batches(run.micro_batches);
+  FillInSettings(PlanOfConfig(config, *graphs), made->plan);
   const auto compiled = CompileRun(*graphs, made->plan, *backend, kRanks);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   std::map<CollectiveOperation, Count> counts;
@@ -113,7 +112,7 @@ std::map<CollectiveOperation, Count> CountsOf(const Case& run, const Model& mode
   for (const Instruction& instruction : program.instructions) {
     if (!program.Communicates(instruction)) continue;
     const CollectiveRequest& request = program.collectives[instruction.collective];
-    if (request.elements == 1) continue;  // losses, counts and norms
+    if (request.elements < run.least_elements) continue;
     Count& count = counts[request.operation];
     ++count.calls;
     count.bytes += request.elements * SizeOf(request.dtype);
@@ -233,6 +232,30 @@ TEST(CountsTest, DataParallelGathersTheRowsOfEmbeddings) {
   EXPECT_EQ(gathered[kGather].calls, 2);
   const int64_t tokens = 16 * 6, channels = 8;
   EXPECT_EQ(gathered[kGather].bytes, tokens * channels * 4 + tokens * 4);
+}
+
+// Activations of a block are added up twice in each direction, and so are those of the embedding
+// and the gradient of the head's input. A rank has a head or none, and 16 of 61 rows or fewer.
+TEST(CountsTest, TensorParallelReducesActivations) {
+  const int64_t elements = 16 * 6 * 8, calls = 4 * kBlocks + 2;
+  const auto count = [&](const std::string& option, int64_t least) {
+    return CountsOf({"tensor", {option}, 1, least});
+  };
+  auto reduced = count("sequence=no", elements);
+  EXPECT_EQ(reduced[kReduce].calls, calls);
+  EXPECT_EQ(reduced[kReduce].bytes, calls * elements * 4);
+  EXPECT_EQ(reduced[kGather].calls + reduced[kScatter].calls, 0);
+  // Nothing else but the parts of the loss, one for each token.
+  auto all = count("sequence=no", 2);
+  EXPECT_EQ(all[kGather].calls + all[kScatter].calls, 0);
+  EXPECT_LE(all[kReduce].bytes - reduced[kReduce].bytes, 3 * 16 * 6 * 4);
+  auto scattered = count("sequence=yes", elements);
+  EXPECT_EQ(scattered[kReduce].calls, 0);
+  EXPECT_EQ(scattered[kScatter].calls, calls);
+  EXPECT_EQ(scattered[kGather].calls, calls);
+  // Two ranks of a replica share the model; gradients are reduced across replicas, in one bucket.
+  auto hybrid = count("degree=2", elements / 2);
+  EXPECT_EQ(hybrid[kReduce].calls, calls + 1);
 }
 
 // The addition that reads the gradients of both embeddings gets one choice.
