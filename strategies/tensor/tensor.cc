@@ -30,11 +30,18 @@ Signature ModelPart(absl::string_view signature) {
   return {};
 }
 
+// Returns how many ranks share the model: by default those of a host, or all on one host.
+int64_t DegreeOf(const Request& request) {
+  if (request.Int("degree") > 0) return request.Int("degree");
+  const int64_t of_host = request.cluster().ranks_per_host();
+  const bool one_host = of_host == 0 || of_host >= request.ranks();
+  return one_host || request.NodeRanks() == 0 ? request.ranks() : request.NodeRanks();
+}
+
 class Tensor : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
-    const int64_t ranks = request.ranks();
-    const int64_t degree = request.Int("degree") == 0 ? ranks : request.Int("degree");
+    const int64_t ranks = request.ranks(), degree = DegreeOf(request);
     if (ranks % degree != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("degree is ", degree, ": it must divide the ", ranks, " ranks"));
@@ -113,8 +120,9 @@ TESSERA_STRATEGY(
         .summary = "tensor parallel: ranks share heads, hidden units and the vocabulary; "
                    "activations are all-reduced",
         .options = {{"degree", "int 0..", "0",
-                     "how many neighbouring ranks share the model; the others have other rows of "
-                     "the batch; 0: all ranks share it"},
+                     "how many neighbouring ranks share the model, and the rows of the batch that "
+                     "they have; 0: those of a host, or all ranks if there is one host; where "
+                     "hosts have one rank each, two"},
                     {"sequence", "bool", "false",
                      "norms and residuals are computed on a part of the sequence: activations are "
                      "gathered and reduce-scattered, in less memory"}},

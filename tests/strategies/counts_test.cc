@@ -36,6 +36,7 @@ struct Case {
   std::string strategy;
   std::vector<std::string> options;
   int micro_batches = 1;
+  int ranks_per_host = 0;      // all
   int64_t least_elements = 2;  // collectives of fewer are not counted: losses, counts and norms
 };
 
@@ -93,11 +94,13 @@ std::map<CollectiveOperation, Count> CountsOf(const Case& run, const Model& mode
   const auto plugin = Plugin::Load("strategies/" + run.strategy + "/" + run.strategy + ".so");
   EXPECT_TRUE(plugin.ok()) << plugin.status();
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
-  const Cluster cluster = ClusterOfMachine("test", MachineRates());
+  Cluster cluster = ClusterOfMachine("test", MachineRates());
+  cluster.set_ranks_per_host(run.ranks_per_host);
   const auto context = std::make_shared<const PlanningContext>(
       *graphs, PlanningFor{backend.get(), kRanks, cluster, SiteOnCluster(cluster, kRanks)});
   strategy::PlanRequest request;
   request.set_ranks(kRanks);
+  *request.mutable_cluster() = cluster;
   request.set_micro_batches(run.micro_batches);
   const auto values = ReadOptions(*plugin, run.options);
   EXPECT_TRUE(values.ok()) << values.status();
@@ -239,7 +242,7 @@ TEST(CountsTest, DataParallelGathersTheRowsOfEmbeddings) {
 TEST(CountsTest, TensorParallelReducesActivations) {
   const int64_t elements = 16 * 6 * 8, calls = 4 * kBlocks + 2;
   const auto count = [&](const std::string& option, int64_t least) {
-    return CountsOf({"tensor", {option}, 1, least});
+    return CountsOf({"tensor", {option}, 1, 0, least});
   };
   auto reduced = count("sequence=no", elements);
   EXPECT_EQ(reduced[kReduce].calls, calls);
@@ -256,6 +259,12 @@ TEST(CountsTest, TensorParallelReducesActivations) {
   // Two ranks of a replica share the model; gradients are reduced across replicas, in one bucket.
   auto hybrid = count("degree=2", elements / 2);
   EXPECT_EQ(hybrid[kReduce].calls, calls + 1);
+  // So it is by default where hosts have two ranks, or one.
+  for (const int ranks_per_host : {1, 2}) {
+    auto in_hosts = CountsOf({"tensor", {}, 1, ranks_per_host, elements / 2});
+    EXPECT_EQ(in_hosts[kReduce].calls, calls + 1);
+    EXPECT_EQ(in_hosts[kReduce].bytes, hybrid[kReduce].bytes);
+  }
 }
 
 // The addition that reads the gradients of both embeddings gets one choice.

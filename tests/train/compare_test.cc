@@ -68,7 +68,7 @@ void ExpectEstimateHolds(const Json& strategy) {
   }
 }
 
-TEST(Compare, DdpFsdpAndOsdpOnTwoProcessesByDefault) {
+TEST(Compare, FourStrategiesOnTwoProcessesByDefault) {
   const std::string file = NewFolder() + "/comparison.json";
   const Result result = Compare(TinyComparison({"--json=" + file}));
   ASSERT_EQ(result.code, 0) << result.err;
@@ -88,9 +88,10 @@ TEST(Compare, DdpFsdpAndOsdpOnTwoProcessesByDefault) {
   std::replace(words.begin(), words.end(), '\n', ' ');
   EXPECT_THAT(words, HasSubstr(recommendation));
   EXPECT_TRUE(json["alternated"]);
-  ASSERT_EQ(json["strategies"].size(), 3u);
+  ASSERT_EQ(json["strategies"].size(), 4u);
   EXPECT_EQ(json["strategies"][0]["name"], "ddp");
   EXPECT_EQ(json["strategies"][1]["name"], "fsdp");
+  EXPECT_EQ(json["strategies"][3]["name"], "tensor");
   EXPECT_FALSE(json["strategies"][0].contains("memory_limit_bytes"));
   const Json& osdp = json["strategies"][2];
   const int64_t ddp_peak = json["strategies"][0]["measured"]["peak_bytes"];

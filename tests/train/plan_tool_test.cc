@@ -52,8 +52,9 @@ void ExpectError(const Result& result, const std::string& text) {
 TEST(PlanTool, WithoutFlags) {
   const Result result = RunPlan({});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("ddp\nranks"), HasSubstr("fsdp\nranks"),
-                                HasSubstr("osdp\nranks"), HasSubstr("by these predictions")));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("ddp\nranks"), HasSubstr("fsdp\nranks"), HasSubstr("osdp\nranks"),
+                    HasSubstr("tensor\nranks"), HasSubstr("by these predictions")));
   EXPECT_THAT(result.out, AllOf(HasSubstr("note: osdp on 2 ranks: its memory limit is "),
                                 HasSubstr("\n       may use ")));
   for (const absl::string_view line :
@@ -72,7 +73,7 @@ TEST(PlanTool, ByDefaultOsdpMayUseTheMemoryBetweenTheOthers) {
     return Json::parse(ReadFile(file))["steps"];
   };
   const Json of_default = steps({});
-  ASSERT_EQ(of_default.size(), 6u);
+  ASSERT_EQ(of_default.size(), 8u);
   for (const int i : {0, 1}) {  // by the number of ranks
     const int64_t ddp = of_default[i]["estimated"]["peak_bytes"];
     const int64_t fsdp = of_default[2 + i]["estimated"]["peak_bytes"];
@@ -123,8 +124,8 @@ TEST(PlanTool, AgreesWithComparePlanOnly) {
   ASSERT_EQ(compare.code, 0) << compare.err;
   const Json steps = Json::parse(ReadFile(mine))["steps"];
   const Json strategies = Json::parse(ReadFile(other))["strategies"];
-  ASSERT_EQ(steps.size(), 3u);
-  ASSERT_EQ(strategies.size(), 3u);
+  ASSERT_EQ(steps.size(), 4u);
+  ASSERT_EQ(strategies.size(), 4u);
   EXPECT_EQ(steps[2]["limit_bytes"], strategies[2]["memory_limit_bytes"]);
   for (size_t i = 0; i < steps.size(); ++i) {
     EXPECT_EQ(steps[i]["estimated"], strategies[i]["estimated"]);

@@ -18,7 +18,8 @@
 
 ABSL_FLAG(std::string, model, "gpt", "the model");
 ABSL_FLAG(
-    std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp", "osdp"}),
+    std::vector<std::string>, strategies,
+    std::vector<std::string>({"ddp", "fsdp", "osdp", "tensor"}),
     "what to compare, separated by commas: a strategy's name with options, as in "
     "fsdp:reshard=no; the path of a plugin; or a Plan, the file FILE.textproto or the name of "
     "one of docs/plans. An entry may also set batch, micro_batches, recompute and memory_limit of "
@@ -51,8 +52,8 @@ constexpr char kAbout[] =
     "\n"
     "Examples\n"
     "  $program\n"
-    "      a small GPT on 2 ranks of this machine: DDP, FSDP, and OSDP with a\n"
-    "      memory limit half way between their peaks\n"
+    "      a small GPT on 2 ranks of this machine: DDP, FSDP, OSDP with a memory\n"
+    "      limit half way between their peaks, and tensor parallelism\n"
     "  $program --preset=124m --batch=8 --sequence=256 --steps=10\n"
     "  $program --strategies=fsdp,fsdp:reshard=no,ddp:bucket=1MiB\n"
     "      the same strategy with other options\n"

@@ -23,7 +23,8 @@
 
 ABSL_FLAG(std::string, model, "gpt", "the model");
 ABSL_FLAG(
-    std::vector<std::string>, strategies, std::vector<std::string>({"ddp", "fsdp", "osdp"}),
+    std::vector<std::string>, strategies,
+    std::vector<std::string>({"ddp", "fsdp", "osdp", "tensor"}),
     "what to plan, separated by commas: a strategy's name with options, as in fsdp:reshard=no; the "
     "path of a plugin; or a Plan, the file FILE.textproto or the name of one of docs/plans. An "
     "entry may also set batch, micro_batches, recompute and memory_limit of its run. LABEL=ENTRY "
@@ -55,7 +56,8 @@ constexpr char kAbout[] =
     "\n"
     "Examples\n"
     "  $program\n"
-    "      a small GPT on 2 ranks of this machine: DDP, FSDP, and OSDP in between\n"
+    "      a small GPT on 2 ranks of this machine: DDP, FSDP, OSDP in between, and\n"
+    "      tensor parallelism\n"
     "  $program --preset=gpt3_6.7b --dtype=bf16 --cluster=h100 --ranks=8,64,512 --fit\n"
     "      does it fit, and how fast is it\n"
     "  $program --preset=124m --cluster=ethernet_1g --strategies=ddp,fsdp,fsdp:reshard=no\n"

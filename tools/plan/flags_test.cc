@@ -26,13 +26,14 @@ std::string Error(const std::vector<std::string>& arguments) {
 TEST(PlanFlagsTest, NoFlags) {
   const auto line = Parse({});
   ASSERT_TRUE(line.ok()) << line.status();
-  ASSERT_EQ(line->requests.size(), 3u);
+  ASSERT_EQ(line->requests.size(), 4u);
   EXPECT_EQ(line->requests[1].label, "fsdp");
   EXPECT_EQ(line->requests[1].ranks, 2);
   EXPECT_TRUE(line->requests[1].line.plan_only);
   EXPECT_FALSE(line->requests[1].limit_between);
   EXPECT_EQ(line->requests[2].label, "osdp");
   EXPECT_TRUE(line->requests[2].limit_between);
+  EXPECT_EQ(line->requests[3].label, "tensor");
   // A Plan is compared with one other.
   const auto diff = Parse({"diff"});
   ASSERT_TRUE(diff.ok()) << diff.status();

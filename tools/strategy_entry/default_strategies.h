@@ -13,7 +13,8 @@
 
 namespace tessera {
 
-// Returns the entries without --strategies: ddp, fsdp, and osdp with a limit between their peaks.
+// Returns the entries without --strategies: ddp, fsdp, osdp with a limit between their peaks, and
+// tensor.
 // Without a limit osdp would have nothing to weigh memory against.
 std::vector<StrategyEntry> DefaultStrategies();
 

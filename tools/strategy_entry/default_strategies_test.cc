@@ -10,12 +10,14 @@ using ::testing::HasSubstr;
 
 TEST(DefaultStrategiesTest, TheOneThatSearchesComesAfterTwoThatDoNot) {
   const std::vector<StrategyEntry> entries = DefaultStrategies();
-  ASSERT_EQ(entries.size(), 3u);
+  ASSERT_EQ(entries.size(), 4u);
   EXPECT_EQ(entries[0].name, "ddp");
   EXPECT_EQ(entries[1].label, "fsdp");
   EXPECT_FALSE(entries[0].limit_between || entries[1].limit_between);
   EXPECT_EQ(entries[2].name, "osdp");
   EXPECT_TRUE(entries[2].limit_between);
+  EXPECT_EQ(entries[3].name, "tensor");
+  EXPECT_FALSE(entries[3].limit_between);
 }
 
 TEST(LimitBetweenTest, IsHalfWayBetweenTwoPeaks) {
