@@ -51,7 +51,7 @@ void ToFloats(DType dtype, const void* from, int64_t count, float* to) {
     HWY_DYNAMIC_DISPATCH(BFloat16ToFloats)(static_cast<const BFloat16*>(from), count, to);
   } else if (dtype == DType::kF16) {
     HWY_DYNAMIC_DISPATCH(Float16ToFloats)(static_cast<const Float16*>(from), count, to);
-  } else {
+  } else if (count > 0) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   }
 }
@@ -61,7 +61,7 @@ void FromFloats(DType dtype, const float* from, int64_t count, void* to) {
     HWY_DYNAMIC_DISPATCH(FloatsToBFloat16)(from, count, static_cast<BFloat16*>(to));
   } else if (dtype == DType::kF16) {
     HWY_DYNAMIC_DISPATCH(FloatsToFloat16)(from, count, static_cast<Float16*>(to));
-  } else {
+  } else if (count > 0) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   }
 }

@@ -4,7 +4,6 @@
 #include "core/kernels/cpu/im2col_convolution.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -117,10 +116,7 @@ class BoundIm2col : public BoundKernel {
                           call.workspace);
     }
     // Chunks are added to these.
-    if (result_ != ConvolutionResult::kY) {
-      const auto bytes = static_cast<size_t>(call.outputs[0].elements()) * sizeof(float);
-      std::memset(call.outputs[0].data, 0, bytes);
-    }
+    if (result_ != ConvolutionResult::kY) SetToZero(call.outputs[0]);
     for (int64_t first = 0; first < chunks_.strips; first += chunks_.of_chunk) {
       const int64_t count = std::min(chunks_.of_chunk, chunks_.strips - first);
       RETURN_IF_ERROR(RunChunk(call, first, count));

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "core/kernels/cpu/aligned.h"
 #include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/onednn_product.h"
+#include "core/kernels/cpu/zero_output.h"
 #include "core/kernels/interface/kernel.h"
 #include "core/ops/linear_log_sum_exp.h"
 #include "core/ops/table_rows.h"
@@ -143,9 +143,7 @@ class BoundEmpty : public BoundKernel {
   explicit BoundEmpty(const Chunks& chunks) : chunks_(chunks) {}
 
   absl::Status Run(const KernelCall& call) override {
-    for (const TensorView& y : call.outputs) {
-      std::memset(y.data, 0, static_cast<size_t>(y.elements() * SizeOf(y.dtype)));
-    }
+    for (const TensorView& y : call.outputs) SetToZero(y);
     if (call.request.op != "linear_log_sum_exp") return absl::OkStatus();
     // All logits are 0, so the log-sum-exp is the logarithm of the vocabulary's size.
     std::fill_n(call.outputs[LinearLogSumExpOutput::kLse].As<float>(), chunks_.rows,
