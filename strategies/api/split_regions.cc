@@ -105,7 +105,7 @@ void SplitRegions::FindRegion(size_t first, const Signature& signature) {
     const auto found = absl::c_find_if(op.signatures, [&](const Signature& by) {
       return Fits(op, by, split) && (AllSplit(by) || (AllPartial(by) && SplitsWeight(op, by)));
     });
-    // What is split would be gathered here.
+    // Without a signature, split values would be gathered here.
     if (op.chosen != nullptr || found == op.signatures.end()) return;
     ends |= AllPartial(*found);
     choose(i, *found);

@@ -113,7 +113,7 @@ TEST_F(PlanWithTest, TheUserSeesItsProgressAndMayStopIt) {
   EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
   EXPECT_THAT(lines, ElementsAre("half done"));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, options_.between_progress);
-  // What is reported again is not shown again.
+  // A report that says the same again is not shown again.
   lines.clear();
   options_.between_progress = std::chrono::milliseconds(0);
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);

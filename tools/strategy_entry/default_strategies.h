@@ -14,8 +14,7 @@
 namespace tessera {
 
 // Returns the entries without --strategies: ddp, fsdp, osdp with a limit between their peaks, and
-// tensor.
-// Without a limit osdp would have nothing to weigh memory against.
+// tensor. Without a limit osdp would have nothing to weigh memory against.
 std::vector<StrategyEntry> DefaultStrategies();
 
 // The planned memory of a rank under an entry.

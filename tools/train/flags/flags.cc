@@ -83,8 +83,7 @@ ABSL_FLAG(
     std::string, strategy, "",
     "how the run is distributed over its ranks: a strategy's name (ddp, fsdp, osdp, tensor) or the "
     "path of a plugin; with --help, prints its options. Without it and without --plan, several "
-    "ranks "
-    "run ddp");
+    "ranks run ddp");
 ABSL_FLAG(std::vector<std::string>, strategy_options, {}, "the strategy's options: bucket=25MiB");
 ABSL_FLAG(double, strategy_seconds, 600,
           "seconds that a strategy may plan; after that its best Plan so far is used");
