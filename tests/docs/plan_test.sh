@@ -34,18 +34,12 @@ compare_form() {
 }
 
 ran=0 shown=0
-declare -A known
 for document in "$root"/README.md "$root"/tools/plan/README.md; do
   mapfile -t lines <"$document"
   for ((i = 0; i < ${#lines[@]}; i++)); do
     [[ ${lines[i]} == '    ./bazelw run //tools/plan'* ]] || continue
     command=${lines[i]#*//tools/plan}
     command=${command#*-- }
-    # A list of ranks is planned without 8 if the same command has run for 8 alone, which takes half
-    # a minute.
-    alone=$(sed -E 's/--ranks=8,[0-9,]+/--ranks=8/' <<<"$command")
-    [[ $alone == "$command" || -z ${known[plan $alone]:-} ]] || command=${command/--ranks=8,/--ranks=}
-    known[plan $command]=1
     echo "plan $command"
     eval "\"$root/tools/plan/plan\" $command" >log 2>err || {
       cat err
