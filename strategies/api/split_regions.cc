@@ -1,6 +1,7 @@
 #include "strategies/api/split_regions.h"
 
 #include <cstddef>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 
@@ -39,7 +40,11 @@ SplitRegions::SplitRegions(const GraphProto& graph, const OperatorDescriptions& 
     Op& added = ops_.emplace_back();
     added.op = &op;
     for (const std::string& text : operators.operators(i).signatures()) {
-      added.signatures.push_back(ParseSignature(text));
+      Signature signature = ParseSignature(text);
+      // Below, signatures have a layout of each input and output.
+      const bool is_of_op = signature.inputs.size() == static_cast<size_t>(op.inputs_size()) &&
+                            signature.outputs.size() == static_cast<size_t>(op.outputs_size());
+      if (is_of_op) added.signatures.push_back(std::move(signature));
     }
   }
   for (size_t i = 0; i < ops_.size(); ++i) {
@@ -61,7 +66,6 @@ bool SplitRegions::Reads(const Op& op, const Dimensions& split) {
 }
 
 bool SplitRegions::Fits(const Op& op, const Signature& signature, const Dimensions& split) const {
-  if (static_cast<int>(signature.inputs.size()) != op.op->inputs_size()) return false;
   for (int k = 0; k < op.op->inputs_size(); ++k) {
     const int value = op.op->inputs(k);
     const auto found = split.find(value);
@@ -82,7 +86,6 @@ bool SplitRegions::SplitsWeight(const Op& op, const Signature& signature) const 
 
 bool SplitRegions::IsProduct(const Op& op) const {
   return absl::c_any_of(op.signatures, [&](const Signature& signature) {
-    if (signature.inputs.size() != static_cast<size_t>(op.op->inputs_size())) return false;
     return AllPartial(signature) && SplitsWeight(op, signature) && !Fits(op, signature, {});
   });
 }
@@ -131,7 +134,7 @@ void SplitRegions::SplitParameters(const Op& op, const Signature& signature) {
     const Op& maker = ops_[weight->second];
     const size_t output = absl::c_find(maker.op->outputs(), value) - maker.op->outputs().begin();
     const auto found = absl::c_find_if(maker.signatures, [&](const Signature& by) {
-      return output < by.outputs.size() && SplitDimension(by.outputs[output]) == dimension;
+      return SplitDimension(by.outputs[output]) == dimension;
     });
     if (found != maker.signatures.end()) SplitParameters(maker, *found);
   }
