@@ -12,8 +12,10 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/types/optional.h"
 #include "core/program/memory/assign_in_order.h"
 #include "core/program/memory/pack_in_time.h"
@@ -46,10 +48,8 @@ class BothEndsPacking {
  public:
   // `walks` are the forward and the backward walk; `ranges` and `walks` must outlive the object.
   BothEndsPacking(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
-                  const IsLow& low)
-      : ranges_(ranges), walks_(walks), is_low_(ranges.size()) {
-    for (size_t i = 0; i < ranges.size(); ++i) is_low_[i] = low(ranges[i]);
-  }
+                  std::vector<bool> is_low)
+      : ranges_(ranges), walks_(walks), is_low_(std::move(is_low)) {}
 
   // Replaces `best` if these directions take fewer bytes.
   void Improve(Direction direction, Assignment& best) {
@@ -87,7 +87,7 @@ class BothEndsPacking {
 
   const absl::Span<const LiveRange> ranges_;
   const std::array<Walk, 2>& walks_;
-  std::vector<bool> is_low_;
+  const std::vector<bool> is_low_;
   std::array<std::array<absl::optional<Packed>, 2>, 2> packed_;
 };
 
@@ -141,13 +141,21 @@ std::vector<IsLow> KindsToTry(absl::Span<const LiveRange> ranges) {
 void ImproveFromBothEnds(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
                          int64_t target, Assignment& best) {
   size_t tried = 0;
+  // Kinds that were tried. To pack all at one end is to pack them in time, which was done before.
+  std::set<std::vector<bool>> known = {std::vector<bool>(ranges.size(), true)};
   for (const IsLow& low : KindsToTry(ranges)) {
-    BothEndsPacking packing(ranges, walks, low);
+    std::vector<bool> is_low(ranges.size());
+    absl::c_transform(ranges, is_low.begin(), low);
+    // The same kinds with their ends exchanged take as many bytes.
+    std::vector<bool> is_high = is_low;
+    is_high.flip();
+    const bool is_new = !known.contains(is_high) && known.insert(is_low).second;
+    BothEndsPacking packing(ranges, walks, std::move(is_low));
     for (const Direction direction :
          {Direction{true, false}, {false, false}, {false, true}, {true, true}}) {
       if (best.bytes <= target || tried + ranges.size() > kMaxRangesTried) return;
       tried += ranges.size();
-      packing.Improve(direction, best);
+      if (is_new) packing.Improve(direction, best);
     }
   }
 }
@@ -177,26 +185,32 @@ void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t bound, Assignmen
 
 using Before = std::function<bool(int32_t, int32_t)>;
 
+// For each order that was tried, the one to try next.
+using NextOrders = std::map<std::vector<int32_t>, std::vector<int32_t>>;
+
 // Returns an order of the ranges `ids` that needs fewer than `least` bytes, and lowers `least` to
 // those; empty if no try does. After each try, the ranges that end above `bound` are moved to the
 // front.
 std::vector<int32_t> RepairedOrder(absl::Span<const LiveRange> ranges, std::vector<int32_t> ids,
-                                   int64_t bound, const Before& before, int64_t& least) {
+                                   int64_t bound, const Before& before, NextOrders& tried,
+                                   int64_t& least) {
   constexpr int kTries = 8;
   std::stable_sort(ids.begin(), ids.end(), before);
   std::vector<int32_t> best;
   for (int i = 0; i < kTries && least > bound; ++i) {
-    const Assignment assignment = AssignInOrder(ranges, ids, Fit::kLowest);
-    if (assignment.bytes < least) {
-      least = assignment.bytes;
-      best = ids;
+    const auto [known, is_new] = tried.try_emplace(ids, ids);
+    std::vector<int32_t>& next = known->second;
+    if (is_new) {
+      const Assignment assignment = AssignInOrder(ranges, ids, Fit::kLowest);
+      if (assignment.bytes < least) {
+        least = assignment.bytes;
+        best = ids;
+      }
+      absl::c_stable_partition(
+          next, [&](int32_t id) { return assignment.offsets[id] + ranges[id].bytes > bound; });
     }
-    const auto is_above = [&](int32_t id) {
-      return assignment.offsets[id] + ranges[id].bytes > bound;
-    };
-    // If they are at the front already, all further tries are this one.
-    if (std::is_partitioned(ids.begin(), ids.end(), is_above)) break;
-    std::stable_partition(ids.begin(), ids.end(), is_above);
+    if (next == ids) break;  // all further tries are this one
+    ids = next;
   }
   return best;
 }
@@ -230,8 +244,9 @@ void ImproveByLargeOnes(absl::Span<const LiveRange> ranges, int64_t bound, int64
     std::stable_sort(small.begin(), small.end(), orders[0]);
     int64_t least = std::numeric_limits<int64_t>::max();
     std::vector<int32_t> order;
+    NextOrders tried;
     for (const Before& before : orders) {
-      std::vector<int32_t> found = RepairedOrder(ranges, large, bound, before, least);
+      std::vector<int32_t> found = RepairedOrder(ranges, large, bound, before, tried, least);
       if (!found.empty()) order = std::move(found);
     }
     order.insert(order.end(), small.begin(), small.end());
