@@ -43,20 +43,20 @@ conformance() { "$root/strategies/conformance/conformance" --models=gpt --ranks=
 # Prints the blocks of the document with this title.
 blocks() { awk -v title="$1" '$0 == "```" title {on = 1; next} /^```/ {on = 0} on' "$document"; }
 
-for listing in just_enough.cc each_block.cc replicated.c; do
+for listing in just_enough.cc shared.cc each_block.cc replicated.c; do
   blocks "$listing" > "$listing"
   test -s "$listing"
 done
 blocks commands > commands
-test "$(wc -l < commands)" -eq 9
+test "$(wc -l < commands)" -eq 12
 while read -r command; do
   echo "+ $command"
   eval "$command"
 done < commands
-for plugin in just_enough.so each_block.so replicated.so; do
+for plugin in just_enough.so shared.so each_block.so replicated.so; do
   nm -D --defined-only "$plugin"
 done
-for plugin in just_enough.so each_block.so; do
+for plugin in just_enough.so shared.so each_block.so; do
   test "$(nm -D --defined-only "$plugin" | wc -l)" -eq 1
 done
 

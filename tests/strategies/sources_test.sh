@@ -1,5 +1,5 @@
 #!/bin/bash
-# The rules for the sources of strategies: core and models name none; ddp, fsdp and the strategies of
+# The rules for the sources of strategies: core and models name none; ddp, fsdp, tensor and the strategies of
 # docs/writing-a-strategy.md are small; a plugin exports one symbol.
 set -euo pipefail
 # The sources themselves, to which runfiles are links.
@@ -26,7 +26,7 @@ done
 
 # Lines of a strategy without its tests.
 lines() { find "$root/strategies/$1" \( -name '*.cc' -o -name '*.h' \) ! -name '*_test.cc' -exec cat {} + | wc -l; }
-for limit in ddp:80 fsdp:240; do
+for limit in ddp:80 fsdp:240 tensor:150; do
   strategy=${limit%:*}
   count=$(lines "$strategy")
   echo "$strategy: $count lines"
@@ -34,7 +34,7 @@ for limit in ddp:80 fsdp:240; do
   test "$count" -le "${limit#*:}" || fail "$strategy has $count lines, and may have ${limit#*:}"
 done
 document=$root/docs/writing-a-strategy.md
-for limit in just_enough:50 each_block:110; do
+for limit in just_enough:50 shared:50 each_block:110; do
   strategy=${limit%:*}
   count=$(awk -v title="$strategy.cc" '$0 == "```" title {on = 1; next} /^```/ {on = 0} on' "$document" | wc -l)
   echo "$strategy: $count lines"
