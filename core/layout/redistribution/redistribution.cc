@@ -1,10 +1,11 @@
 #include "core/layout/redistribution/redistribution.h"
 
-#include <numeric>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/layout/redistribution/redistribution_search.h"
 #include "core/status/status_macros.h"
 
@@ -31,14 +32,37 @@ absl::string_view KindName(Kind kind) {
   return "?";
 }
 
-// Returns the number of elements of the buffer that holds all parts along `dim`. If parts are
-// consecutive in memory, the last ones are as short as the data; otherwise all are padded.
-int64_t BufferElements(const Shape& full, int dim, int64_t part, int ranks) {
-  const bool consecutive = NumElements(absl::MakeSpan(full).first(dim)) == 1;
-  return consecutive ? NumElements(full) : part * ranks;
+// Returns whether the parts of a tensor that `layout` splits along `axes`, in the order of their
+// ranks, are consecutive in memory.
+bool PartsAreConsecutive(Shape tensor, const MeshLayout& layout, absl::Span<const int> axes,
+                         const Mesh& mesh) {
+  const int dim = layout.axis(axes[0]).dim;
+  if (NumElements(absl::MakeSpan(tensor).first(dim)) != 1) return false;
+  const absl::InlinedVector<int, 4> nested = layout.AxesSplitting(dim);
+  if (nested.size() < axes.size()) return false;  // some split other dimensions
+  if (!std::equal(axes.rbegin(), axes.rend(), nested.rbegin())) return false;
+  int64_t outer = tensor[dim];
+  for (const int axis : axes) {
+    const int64_t part = PartExtent(outer, layout.axis(axis).unit, mesh.axis(axis).size);
+    if (axis != axes[0] && part * mesh.axis(axis).size != outer) return false;
+    outer = part;
+  }
+  return true;
+}
+
+// Returns the number of elements of the buffer that holds all parts. If they are consecutive in
+// memory, the last ones are as short as the data; otherwise all are padded.
+int64_t BufferElements(const Shape& tensor, const MeshLayout& layout, absl::Span<const int> axes,
+                       const Mesh& mesh, int64_t padded) {
+  return PartsAreConsecutive(tensor, layout, axes, mesh) ? NumElements(tensor) : padded;
 }
 
 }  // namespace
+
+MeshLayout WithBroadcast(MeshLayout layout, absl::Span<const int> axes) {
+  for (const int axis : axes) layout = layout.With(axis, AxisLayout::Broadcast());
+  return layout;
+}
 
 Reduction ReductionOf(const AxisLayout& partial) {
   switch (partial.reduction) {
@@ -52,8 +76,11 @@ Reduction ReductionOf(const AxisLayout& partial) {
 }
 
 std::string RedistributionStep::ToString(const Mesh& mesh) const {
-  return absl::StrCat(KindName(kind), " along ", mesh.axis(axis).name, ": ", from.ToString(mesh),
-                      " => ", to.ToString(mesh));
+  const std::string names = absl::StrJoin(axes, " and ", [&](std::string* out, int axis) {
+    absl::StrAppend(out, mesh.axis(axis).name);
+  });
+  return absl::StrCat(KindName(kind), " along ", names, ": ", from.ToString(mesh), " => ",
+                      to.ToString(mesh));
 }
 
 std::string Redistribution::ToString(const Mesh& mesh) const {
@@ -65,15 +92,15 @@ std::string Redistribution::ToString(const Mesh& mesh) const {
 std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const TensorType& type,
                                           const Mesh& mesh) {
   if (step.kind == Kind::kSlice || step.kind == Kind::kZeroElsewhere) return {};
-  const int ranks = mesh.axis(step.axis).size;
-  const AxisLayout& before = step.from.axis(step.axis);
-  const AxisLayout& after = step.to.axis(step.axis);
+  int64_t ranks = 1;
+  for (const int axis : step.axes) ranks *= mesh.axis(axis).size;
+  const AxisLayout& before = step.from.axis(step.axes[0]);
   const Shape input = LocalShape(step.from, type.shape, mesh);
   const Shape output = LocalShape(step.to, type.shape, mesh);
 
   CollectiveCall call;
   call.dtype = type.dtype;
-  call.axes = {step.axis};
+  call.axes.assign(step.axes.begin(), step.axes.end());
   std::vector<CollectiveCall> calls;
   if (before.partial()) {
     call.reduction = ReductionOf(before);
@@ -86,14 +113,17 @@ std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const 
   if (step.kind == Kind::kAllGather) {
     call.operation = CollectiveOperation::kAllGather;
     call.part = NumElements(input);
-    call.count = BufferElements(output, before.dim, call.part, ranks);
+    call.count = BufferElements(output, step.from, step.axes, mesh, call.part * ranks);
   } else if (step.kind == Kind::kReduceScatter) {
     call.operation = CollectiveOperation::kReduceScatter;
     call.part = NumElements(output);
-    call.count = BufferElements(input, after.dim, call.part, ranks);
+    call.count = BufferElements(input, step.to, step.axes, mesh, call.part * ranks);
   } else if (step.kind == Kind::kAllToAll) {
     Shape block = input;
-    block[after.dim] = output[after.dim];
+    for (const int axis : step.axes) {
+      const int dim = step.to.axis(axis).dim;
+      block[dim] = output[dim];
+    }
     call.operation = CollectiveOperation::kAllToAll;
     call.part = NumElements(block);
     call.count = call.part * ranks;

@@ -10,7 +10,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
 #include "core/layout/traffic/collective_call.h"
@@ -19,28 +21,35 @@
 
 namespace tessera {
 
-// A change of the layout along one axis, on padded local buffers. A split that a step removes or
-// adds is the innermost one of its dimension. `from` and `to` are the layouts of the value before
-// and after the step.
+// A change of the layout along one axis, or along several at once, on padded local buffers. `from`
+// and `to` are the layouts of the value before and after the step.
+//
+// Splits that a step removes or adds are the innermost ones of their dimensions. The group of a
+// step along several axes has its ranks in the mesh's order, however the splits nest: its
+// collective exchanges the parts in this order, and reduces in it.
 struct RedistributionStep {
   enum class Kind : uint8_t {
-    kAllGather,      // S(d) -> B: parts of the group's ranks one after another along d
-    kReduceScatter,  // P -> S(d): the reduced value, part c along d on coordinate c
+    kAllGather,      // splits -> B: the parts of the group's ranks, each in its place
+    kReduceScatter,  // P -> splits: of the reduced value, each rank its part
     kAllReduce,      // P -> B
-    kAllToAll,       // S(d) -> S(e): split along e, exchanged, put one after another along d
-    kSlice,          // B -> S(d): local
-    kZeroElsewhere,  // B or S(d) -> P(sum), local: the part in its place and zeros around it; of B,
-                     // coordinate 0 keeps the value and the others have zeros
+    kAllToAll,       // splits -> splits of other dimensions: of each rank's part, the others' parts
+    kSlice,          // B -> S(d), local, along one axis
+    kZeroElsewhere,  // B or S(d) -> P(sum), local, along one axis: the part in its place and zeros
+                     // around it; of B, coordinate 0 keeps the value and the others have zeros
   };
 
   Kind kind = Kind::kSlice;
-  int axis = 0;
+  absl::InlinedVector<int, 4> axes;  // in the mesh's order
   MeshLayout from;
   MeshLayout to;
 
-  // Returns text like "all-gather along data: data: S(0) => B".
+  // Returns text like "all-gather along data: data: S(0) => B" or "all-reduce along data and model:
+  // data: P, model: P => B".
   std::string ToString(const Mesh& mesh) const;
 };
+
+// Returns `layout` with B along `axes`.
+MeshLayout WithBroadcast(MeshLayout layout, absl::Span<const int> axes);
 
 // Returns the reduction of the collective that completes a partial layout; for P(lse), that of the
 // collective after the maximum.
@@ -51,7 +60,8 @@ Reduction ReductionOf(const AxisLayout& partial);
 // local max + log(sum).
 //
 // If parts are not consecutive in memory (the split dimension is not the outermost one of the
-// buffer), the buffer is packed into parts before the collective, or unpacked after it.
+// buffer, or ranks are not in the order of their parts), the buffer is packed into parts before the
+// collective, or unpacked after it.
 std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const TensorType& type,
                                           const Mesh& mesh);
 

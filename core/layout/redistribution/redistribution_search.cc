@@ -100,7 +100,7 @@ class Search {
   // Follows the edge of a step from node `index`, which brings `axis` of `from` to the layout
   // `next`.
   void TakeStep(int index, Kind kind, int axis, const MeshLayout& from, AxisLayout next) {
-    RedistributionStep step{kind, axis, from, from.With(axis, next)};
+    RedistributionStep step{kind, {axis}, from, from.With(axis, next)};
     Distance distance = nodes_[index].distance;
     for (const CollectiveCall& call : CollectivesOf(step, type_, mesh_)) {
       distance.seconds += prices_.Seconds(call, mesh_);

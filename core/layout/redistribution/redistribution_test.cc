@@ -104,33 +104,33 @@ TEST(RedistributionTest, LocalStepsSendNothing) {
 TEST(RedistributionTest, CallsNameOperationElementsAndAxes) {
   const Mesh mesh = MakeMesh(2, 3);
   const TensorType type = {DType::kBF16, {5, 7}};
-  const auto calls = [&](RedistributionStep::Kind kind, int axis, absl::string_view from,
-                         absl::string_view to) {
+  const auto calls = [&](RedistributionStep::Kind kind, absl::InlinedVector<int, 4> axes,
+                         absl::string_view from, absl::string_view to) {
     std::string text;
     for (const CollectiveCall& call :
-         CollectivesOf({kind, axis, Parse(from, mesh), Parse(to, mesh)}, type, mesh)) {
+         CollectivesOf({kind, std::move(axes), Parse(from, mesh), Parse(to, mesh)}, type, mesh)) {
       text += ToString(call, mesh) + "\n";
     }
     return text;
   };
   using Kind = RedistributionStep::Kind;
   // Rows are consecutive in memory; parts of columns are packed with their padding.
-  EXPECT_EQ(calls(Kind::kAllGather, 0, "a: S(0)", "B"),
+  EXPECT_EQ(calls(Kind::kAllGather, {0}, "a: S(0)", "B"),
             "all-gather of 35 bf16 in parts of 21 along a\n");
-  EXPECT_EQ(calls(Kind::kAllGather, 0, "a: S(1)", "B"),
+  EXPECT_EQ(calls(Kind::kAllGather, {0}, "a: S(1)", "B"),
             "all-gather of 40 bf16 in parts of 20 along a\n");
-  EXPECT_EQ(calls(Kind::kReduceScatter, 1, "b: P", "b: S(0)"),
+  EXPECT_EQ(calls(Kind::kReduceScatter, {1}, "b: P", "b: S(0)"),
             "reduce-scatter of 35 bf16 in parts of 14 (sum) along b\n");
-  EXPECT_EQ(calls(Kind::kReduceScatter, 1, "b: P(max)", "b: S(1)"),
+  EXPECT_EQ(calls(Kind::kReduceScatter, {1}, "b: P(max)", "b: S(1)"),
             "reduce-scatter of 45 bf16 in parts of 15 (max) along b\n");
-  EXPECT_EQ(calls(Kind::kAllToAll, 1, "b: S(0)", "b: S(1)"),
+  EXPECT_EQ(calls(Kind::kAllToAll, {1}, "b: S(0)", "b: S(1)"),
             "all-to-all of 18 bf16 in parts of 6 along b\n");
-  EXPECT_EQ(calls(Kind::kAllReduce, 0, "a: P(lse)", "B"),
+  EXPECT_EQ(calls(Kind::kAllReduce, {0}, "a: P(lse)", "B"),
             "all-reduce of 35 bf16 (max) along a\nall-reduce of 35 bf16 (sum) along a\n");
-  EXPECT_EQ(calls(Kind::kReduceScatter, 0, "a: P(lse)", "a: S(0)"),
+  EXPECT_EQ(calls(Kind::kReduceScatter, {0}, "a: P(lse)", "a: S(0)"),
             "all-reduce of 35 bf16 (max) along a\n"
             "reduce-scatter of 35 bf16 in parts of 21 (sum) along a\n");
-  EXPECT_EQ(calls(Kind::kSlice, 0, "B", "a: S(0)"), "");
+  EXPECT_EQ(calls(Kind::kSlice, {0}, "B", "a: S(0)"), "");
 }
 
 TEST(RedistributionTest, WhatCannotBeReachedIsAnError) {

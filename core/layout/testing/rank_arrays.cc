@@ -17,29 +17,6 @@ LocalArray Filled(Shape shape, double value) {
   return {std::move(shape), std::move(values)};
 }
 
-// Copies slices [begin, begin + size) of `from` along `dim` to slices from `to_begin` on of `to`.
-// Slices that are out of range in either array are skipped.
-void CopySlices(const LocalArray& from, int dim, int64_t begin, int64_t size, LocalArray* to,
-                int64_t to_begin) {
-  const int64_t outer = NumElements(absl::MakeSpan(from.shape).first(dim));
-  const int64_t inner = NumElements(absl::MakeSpan(from.shape).subspan(dim + 1));
-  size = std::min({size, from.shape[dim] - begin, to->shape[dim] - to_begin});
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = 0; i < size * inner; ++i) {
-      to->values[(o * to->shape[dim] + to_begin) * inner + i] =
-          from.values[(o * from.shape[dim] + begin) * inner + i];
-    }
-  }
-}
-
-LocalArray Slices(const LocalArray& from, int dim, int64_t begin, int64_t size) {
-  Shape shape = from.shape;
-  shape[dim] = size;
-  LocalArray result = Filled(std::move(shape), kPadding);
-  CopySlices(from, dim, begin, size, &result, 0);
-  return result;
-}
-
 // Returns the share of a partial element that one of `members` members holds. Sums are of integers,
 // and so they are exact.
 double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, int member,
@@ -103,43 +80,65 @@ LocalArray Reduce(absl::Span<const LocalArray> inputs, AxisLayout::Reduction red
   return result;
 }
 
-// Returns the buffer of the rank at coordinate `c` of a group after a step; `group` has the buffers
-// of all its ranks before it.
-LocalArray RunOnRank(const RedistributionStep& step, absl::Span<const LocalArray> group, int c,
+// Copies the elements that two boxes of a tensor have in common, between arrays of the boxes.
+void CopyCommon(const LocalArray& from, const Box& from_box, const Box& to_box, LocalArray* to) {
+  Box common = from_box;
+  const size_t dims = common.start.size();
+  for (size_t d = 0; d < dims; ++d) {
+    const int64_t end = std::min(from_box.start[d] + from_box.extent[d],  //
+                                 to_box.start[d] + to_box.extent[d]);
+    common.start[d] = std::max(from_box.start[d], to_box.start[d]);
+    common.extent[d] = std::max<int64_t>(0, end - common.start[d]);
+  }
+  const Strides from_strides = RowMajorStrides(from.shape), to_strides = RowMajorStrides(to->shape);
+  const Strides strides = RowMajorStrides(common.extent);
+  for (int64_t i = 0; i < NumElements(common.extent); ++i) {
+    int64_t from_index = 0, to_index = 0;
+    for (size_t d = 0; d < dims; ++d) {
+      const int64_t at = common.start[d] + i / strides[d] % common.extent[d];
+      from_index += (at - from_box.start[d]) * from_strides[d];
+      to_index += (at - to_box.start[d]) * to_strides[d];
+    }
+    to->values[to_index] = from.values[from_index];
+  }
+}
+
+// Returns the layout with only its splits along `axes`.
+MeshLayout SplitsAlong(const MeshLayout& layout, absl::Span<const int> axes) {
+  MeshLayout result(layout.num_axes());
+  for (const int axis : layout.NestingOrder()) {
+    const bool along = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    if (along && layout.axis(axis).split()) result = result.With(axis, layout.axis(axis));
+  }
+  return result;
+}
+
+// Returns the buffer of rank `c` of a group after a step. `group` has the buffers of all its ranks
+// before it; `before` and `after` are the boxes that they hold of what the group holds together.
+LocalArray RunOnRank(const RedistributionStep& step, absl::Span<const LocalArray> group,
+                     absl::Span<const Box> before, absl::Span<const Box> after, size_t c,
                      const Shape& output) {
-  const AxisLayout& before = step.from.axis(step.axis);
-  const AxisLayout& after = step.to.axis(step.axis);
-  const Shape& input = group[c].shape;
+  const AxisLayout& axis = step.from.axis(step.axes[0]);
   LocalArray result = Filled(output, kPadding);
-  std::vector<LocalArray> received;
+  std::vector<LocalArray> received(group.size(), result);
   switch (step.kind) {
     case Kind::kAllGather:
     case Kind::kAllToAll:
-      for (size_t r = 0; r < group.size(); ++r) {
-        const int64_t begin = static_cast<int64_t>(r) * input[before.dim];
-        if (begin >= output[before.dim]) break;
-        LocalArray block = group[r];
-        if (step.kind == Kind::kAllToAll) {
-          block = Slices(group[r], after.dim, c * output[after.dim], output[after.dim]);
-        }
-        CopySlices(block, before.dim, 0, input[before.dim], &result, begin);
-      }
+      for (size_t r = 0; r < group.size(); ++r) CopyCommon(group[r], before[r], after[c], &result);
       return result;
     case Kind::kReduceScatter:
-      for (const LocalArray& array : group) {
-        received.push_back(Slices(array, after.dim, c * output[after.dim], output[after.dim]));
-      }
-      return Reduce(received, before.reduction);
     case Kind::kAllReduce:
-      return Reduce(group, before.reduction);
-    case Kind::kSlice:
-      return Slices(group[c], after.dim, c * output[after.dim], output[after.dim]);
-    case Kind::kZeroElsewhere:
-      if (before.broadcast() && c == 0) return group[c];
-      result = Filled(output, 0);
-      if (before.split()) {
-        CopySlices(group[c], before.dim, 0, input[before.dim], &result, c * input[before.dim]);
+      for (size_t r = 0; r < group.size(); ++r) {
+        CopyCommon(group[r], before[r], after[c], &received[r]);
       }
+      return Reduce(received, axis.reduction);
+    case Kind::kSlice:
+      CopyCommon(group[c], before[c], after[c], &result);
+      return result;
+    case Kind::kZeroElsewhere:
+      if (axis.broadcast() && c == 0) return group[c];
+      result = Filled(output, 0);
+      if (axis.split()) CopyCommon(group[c], before[c], after[c], &result);
       return result;
   }
   return result;
@@ -211,13 +210,20 @@ RankArrays Distribute(absl::Span<const double> values, const Shape& shape, const
 RankArrays RunStep(const RedistributionStep& step, const RankArrays& arrays, const Shape& shape,
                    const Mesh& mesh) {
   const Shape output = LocalShape(step.to, shape, mesh);
+  const Shape together = LocalShape(WithBroadcast(step.from, step.axes), shape, mesh);
+  const MeshLayout from = SplitsAlong(step.from, step.axes), to = SplitsAlong(step.to, step.axes);
   RankArrays result{step.to, std::vector<LocalArray>(mesh.size())};
-  for (const std::vector<int>& group : mesh.GroupsAlong({step.axis})) {
+  for (const std::vector<int>& group : mesh.GroupsAlong(step.axes)) {
     std::vector<LocalArray> buffers;
-    buffers.reserve(group.size());
-    for (int rank : group) buffers.push_back(arrays.ranks[rank]);
+    std::vector<Box> before, after;
+    for (const int rank : group) {
+      const MeshCoordinates coordinates = mesh.CoordinatesOf(rank);
+      buffers.push_back(arrays.ranks[rank]);
+      before.push_back(BoxOf(from, together, mesh, coordinates));
+      after.push_back(BoxOf(to, together, mesh, coordinates));
+    }
     for (size_t c = 0; c < group.size(); ++c) {
-      result.ranks[group[c]] = RunOnRank(step, buffers, static_cast<int>(c), output);
+      result.ranks[group[c]] = RunOnRank(step, buffers, before, after, c, output);
     }
   }
   return result;

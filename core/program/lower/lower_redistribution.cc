@@ -15,12 +15,6 @@ namespace {
 
 using Kind = RedistributionStep::Kind;
 
-int64_t Product(const Shape& shape, size_t begin, size_t end) {
-  int64_t product = 1;
-  for (size_t d = begin; d < end; ++d) product *= shape[d];
-  return product;
-}
-
 // Returns the lowest finite number of a floating dtype.
 double LowestOf(DType dtype) {
   switch (dtype) {
@@ -41,13 +35,6 @@ ViewPlacement RowMajorAt(int64_t offset, const Shape& shape) {
 
 }  // namespace
 
-Redistributor::Parts::Parts(const Shape& full, int dim, int64_t part, int ranks)
-    : count(ranks),
-      outer(Product(full, 0, dim)),
-      n(full[dim]),
-      p(part),
-      inner(Product(full, dim + 1, full.size())) {}
-
 absl::StatusOr<double> Redistributor::Seconds(ProgramValueId id, const PartRule& tensor,
                                               const MeshLayout& from, const MeshLayout& to) {
   const DType dtype = builder_.value(id).type.dtype;
@@ -64,8 +51,7 @@ absl::StatusOr<ProgramValueId> Redistributor::Redistribute(ProgramValueId id,
   ASSIGN_OR_RETURN(const Redistribution* found, finder_.Find(from, to, {dtype, tensor.extent}));
   const Mesh& mesh = finder_.mesh();
   for (const RedistributionStep& step : found->steps) {
-    ASSIGN_OR_RETURN(id, EmitStep({step, tensor, stream, mesh.axis(step.axis).size,
-                                   LocalShape(step.to, tensor.extent, mesh),
+    ASSIGN_OR_RETURN(id, EmitStep({step, tensor, stream, LocalShape(step.to, tensor.extent, mesh),
                                    builder_.FindOrAddPart(tensor.With(step.to))},
                                   id));
   }
@@ -78,7 +64,7 @@ absl::StatusOr<ProgramValueId> Redistributor::EmitStep(const Step& step, Program
       return AllGather(step, id);
     case Kind::kReduceScatter:
     case Kind::kAllReduce: {
-      const AxisLayout& partial = step.step.from.axis(step.step.axis);
+      const AxisLayout& partial = step.step.from.axis(step.step.axes[0]);
       if (partial.reduction == AxisLayout::Reduction::kLogSumExp) return ReduceLogSumExp(step, id);
       return EmitReduction(step, ReductionOf(partial), id);
     }
@@ -101,14 +87,15 @@ CollectiveRequest Redistributor::RequestOf(const Step& step, CollectiveOperation
   request.operation = operation;
   request.elements = elements;
   request.dtype = builder_.value(id).type.dtype;
-  request.mesh_axes = {finder_.mesh().axis(step.step.axis).name};
+  for (const int axis : step.step.axes) {
+    request.mesh_axes.push_back(finder_.mesh().axis(axis).name);
+  }
   return request;
 }
 
 absl::StatusOr<ProgramValueId> Redistributor::AllGather(const Step& step, ProgramValueId id) {
   const ProgramValue& value = builder_.value(id);
-  const int dim = step.step.from.axis(step.step.axis).dim;
-  const Parts parts(step.shape, dim, value.type.shape[dim], step.ranks);
+  const PackedParts parts = PartsOf(step.shape, step.step.from, step);
   const Shape shape = parts.consecutive() ? step.shape : Shape{parts.elements()};
   const ProgramValueId gathered =
       builder_.AddTensor(absl::StrCat(value.path, ".all_gather"), {value.type.dtype, shape},
@@ -139,8 +126,7 @@ absl::StatusOr<ProgramValueId> Redistributor::EmitReduction(const Step& step, Re
   const TensorType type = {value.type.dtype, step.shape};
   const std::string path = absl::StrCat(value.path, ".reduce_scatter");
   const Role role = value.role;
-  const int dim = step.step.to.axis(step.step.axis).dim;
-  const Parts parts(value.type.shape, dim, step.shape[dim], step.ranks);
+  const PackedParts parts = PartsOf(value.type.shape, step.step.to, step);
   ASSIGN_OR_RETURN(const ProgramValueId packed, Pack(id, parts));
   const ProgramValueId reduced = builder_.AddTensor(path, type, role, step.part);
   CollectiveRequest request =
@@ -155,7 +141,7 @@ absl::StatusOr<ProgramValueId> Redistributor::EmitReduction(const Step& step, Re
 // finite number, as -infinity - -infinity would be NaN.
 absl::StatusOr<ProgramValueId> Redistributor::ReduceLogSumExp(const Step& step, ProgramValueId id) {
   const Shape shape = builder_.value(id).type.shape;
-  const MeshLayout completed = step.step.from.With(step.step.axis, AxisLayout::Broadcast());
+  const MeshLayout completed = WithBroadcast(step.step.from, step.step.axes);
   const PartId part = builder_.FindOrAddPart(step.tensor.With(completed));
   ASSIGN_OR_RETURN(ProgramValueId max, EmitAllReduce(step, Reduction::kMax, id, part));
   const DType dtype = builder_.value(id).type.dtype;
@@ -180,10 +166,8 @@ absl::StatusOr<ProgramValueId> Redistributor::AllToAll(const Step& step, Program
   const Role role = value.role;
   const DType dtype = value.type.dtype;
   const std::string path = absl::StrCat(value.path, ".all_to_all");
-  const int joined = step.step.from.axis(step.step.axis).dim;
-  const int split = step.step.to.axis(step.step.axis).dim;
-  const Parts sent(value.type.shape, split, step.shape[split], step.ranks);
-  const Parts received(step.shape, joined, value.type.shape[joined], step.ranks);
+  const PackedParts sent = PartsOf(value.type.shape, step.step.to, step);
+  const PackedParts received = PartsOf(step.shape, step.step.from, step);
   ASSIGN_OR_RETURN(const ProgramValueId packed, Pack(id, sent));
   const Shape shape = received.consecutive() ? step.shape : Shape{received.elements()};
   const ProgramValueId exchanged =
@@ -203,15 +187,16 @@ absl::StatusOr<ProgramValueId> Redistributor::ZeroElsewhere(const Step& step, Pr
   const Shape shape = scalar ? Shape{1} : step.shape;
   const PartRule tensor = scalar ? PartRule::All({1}, step.tensor.layout.num_axes()) : step.tensor;
   const PartId part = builder_.FindOrAddPart(tensor.With(step.step.to));
-  if (!step.step.from.axis(step.step.axis).split()) {
+  const int axis = step.step.axes[0];
+  if (!step.step.from.axis(axis).split()) {
     // If the value has a single unit, coordinate 0 has all of it and the others have nothing.
     ASSIGN_OR_RETURN(id, builder_.EnsurePadded(id));
     if (scalar) {  // it may be partial over other axes
       id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role,
                             builder_.FindOrAddPart(tensor.With(step.step.from)));
     }
-    const MeshLayout first = step.step.from.With(
-        step.step.axis, AxisLayout::Split(0, std::max<int64_t>(tensor.extent[0], 1)));
+    const MeshLayout first =
+        step.step.from.With(axis, AxisLayout::Split(0, std::max<int64_t>(tensor.extent[0], 1)));
     ASSIGN_OR_RETURN(
         id, builder_.Slice(path, {dtype, shape}, id, builder_.FindOrAddPart(tensor.With(first))));
   }
@@ -243,7 +228,12 @@ absl::StatusOr<ProgramValueId> Redistributor::EmitElementwise(absl::string_view 
   return output;
 }
 
-absl::StatusOr<ProgramValueId> Redistributor::Pack(ProgramValueId id, const Parts& parts) {
+PackedParts Redistributor::PartsOf(const Shape& tensor, const MeshLayout& split,
+                                   const Step& step) const {
+  return PackedParts(tensor, split, step.step.axes, finder_.mesh());
+}
+
+absl::StatusOr<ProgramValueId> Redistributor::Pack(ProgramValueId id, const PackedParts& parts) {
   if (parts.consecutive()) return id;
   ASSIGN_OR_RETURN(id, builder_.EnsureUnsliced(id));
   ASSIGN_OR_RETURN(id, builder_.EnsurePadded(id));
@@ -253,41 +243,34 @@ absl::StatusOr<ProgramValueId> Redistributor::Pack(ProgramValueId id, const Part
   const ProgramValueId packed =
       builder_.AddTensor(path, {dtype, {parts.elements()}}, builder_.value(id).role, kNone);
   builder_.SetGradientOf(packed, builder_.value(id).gradient_of);
-  const int64_t row = parts.inner, part = parts.outer * parts.p * row;
-  int64_t written = parts.n * row;  // elements of `packed` that are set, if outer is 1
-  if (parts.outer == 1) {
-    RETURN_IF_ERROR(builder_.PutInto(packed, id, RowMajorAt(0, builder_.value(id).type.shape),
-                                     absl::StrCat(path, ".part")));
-  } else {
-    RETURN_IF_ERROR(CopyParts(id, packed, parts, /*to_packed=*/true));
-    written = parts.full() * part;
-    if (parts.rest() > 0) {
-      const int64_t missing = parts.p - parts.rest();
-      ASSIGN_OR_RETURN(
-          const ProgramValueId zeros,
-          builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, {parts.outer, missing, row}}));
-      RETURN_IF_ERROR(builder_.PutInto(packed, zeros,
-                                       {written + parts.rest() * row, {parts.p * row, row, 1}},
-                                       absl::StrCat(path, ".padding")));
-      written += part;
-    }
+  const auto set_to_zero = [&](const Shape& shape, const ViewPlacement& placement) -> absl::Status {
+    const std::string padding = absl::StrCat(path, ".padding");
+    ASSIGN_OR_RETURN(const ProgramValueId zeros, builder_.EmitZeros(padding, {dtype, shape}));
+    return builder_.PutInto(packed, zeros, placement, padding);
+  };
+  if (parts.in_order()) {
+    const Shape shape = builder_.value(id).type.shape;
+    RETURN_IF_ERROR(
+        builder_.PutInto(packed, id, RowMajorAt(0, shape), absl::StrCat(path, ".part")));
+    const int64_t written = NumElements(shape);
+    const Shape rest = {parts.elements() - written};
+    RETURN_IF_ERROR(set_to_zero(rest, RowMajorAt(written, rest)));
+    return packed;
   }
-  if (written == parts.elements()) return packed;
-  const Shape rest = {parts.elements() - written};
-  ASSIGN_OR_RETURN(const ProgramValueId zeros,
-                   builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, rest}));
-  RETURN_IF_ERROR(
-      builder_.PutInto(packed, zeros, RowMajorAt(written, rest), absl::StrCat(path, ".padding")));
+  RETURN_IF_ERROR(CopyParts(id, packed, parts, /*to_packed=*/true));
+  for (const PackedParts::Padding& padding : parts.padding()) {
+    RETURN_IF_ERROR(set_to_zero(padding.shape, padding.in_buffer));
+  }
   return packed;
 }
 
 absl::StatusOr<ProgramValueId> Redistributor::Unpack(const Step& step, ProgramValueId id,
-                                                     const Parts& parts) {
+                                                     const PackedParts& parts) {
   const ProgramValue& value = builder_.value(id);
   const std::string path = absl::StrCat(value.path, ".unpacked");
   const TensorType type = {value.type.dtype, step.shape};
   const Role role = value.role;
-  if (parts.outer == 1) {  // without the padding at the end
+  if (parts.in_order()) {  // without the padding at the end
     return builder_.AddView(path, type, id, RowMajorAt(0, step.shape), role, step.part);
   }
   const ProgramValueId full = builder_.AddTensor(path, type, role, step.part);
@@ -296,21 +279,17 @@ absl::StatusOr<ProgramValueId> Redistributor::Unpack(const Step& step, ProgramVa
 }
 
 absl::Status Redistributor::CopyParts(ProgramValueId full, ProgramValueId packed,
-                                      const Parts& parts, bool to_packed) {
-  const int64_t row = parts.inner, part = parts.outer * parts.p * row;
-  const auto copy = [&](int64_t first, int64_t count, int64_t rows) -> absl::Status {
-    if (count * rows == 0) return absl::OkStatus();
-    const TensorType type = {builder_.value(full).type.dtype, {count, parts.outer, rows, row}};
-    const ViewPlacement in_full = {first * parts.p * row, {parts.p * row, parts.n * row, row, 1}};
-    const ViewPlacement in_packed = {first * part, {part, parts.p * row, row, 1}};
-    const std::string path = absl::StrCat(builder_.value(to_packed ? packed : full).path, ".parts");
-    const ProgramValueId a = builder_.AddView(path, type, full, in_full, Role::kActivation, kNone);
-    const ProgramValueId b =
-        builder_.AddView(path, type, packed, in_packed, Role::kActivation, kNone);
-    return to_packed ? builder_.EmitCopy(a, b) : builder_.EmitCopy(b, a);
-  };
-  RETURN_IF_ERROR(copy(0, parts.full(), parts.p));
-  return copy(parts.full(), 1, parts.rest());
+                                      const PackedParts& parts, bool to_packed) {
+  const DType dtype = builder_.value(full).type.dtype;
+  const std::string path = absl::StrCat(builder_.value(to_packed ? packed : full).path, ".parts");
+  for (const PackedParts::Copy& copy : parts.copies()) {
+    const ProgramValueId a =
+        builder_.AddView(path, {dtype, copy.shape}, full, copy.in_tensor, Role::kActivation, kNone);
+    const ProgramValueId b = builder_.AddView(path, {dtype, copy.shape}, packed, copy.in_buffer,
+                                              Role::kActivation, kNone);
+    RETURN_IF_ERROR(to_packed ? builder_.EmitCopy(a, b) : builder_.EmitCopy(b, a));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "core/layout/mesh_layout.h"
 #include "core/layout/redistribution/redistribution.h"
+#include "core/program/lower/packed_parts.h"
 #include "core/program/lower/program_builder.h"
 #include "core/program/rank_rules.h"
 
@@ -37,21 +38,8 @@ class Redistributor {
     const RedistributionStep& step;
     const PartRule& tensor;
     absl::string_view stream;
-    int ranks;    // of the step's axis
     Shape shape;  // padded local shape after the step
     PartId part;  // the rule of the part after the step
-  };
-  // Equal parts of a tensor along one dimension: [outer, n, inner] is split into `count` parts of
-  // p. The last parts may be shorter or empty.
-  struct Parts {
-    int64_t count, outer, n, p, inner;
-
-    Parts(const Shape& full, int dim, int64_t part, int ranks);
-    int64_t full() const { return p == 0 ? 0 : n / p; }  // the number of full parts
-    int64_t rest() const { return n - full() * p; }      // the size of the short part
-    int64_t elements() const { return count * outer * p * inner; }
-    // Returns whether the parts are consecutive in the tensor, without padding.
-    bool consecutive() const { return outer == 1 && n == count * p; }
   };
 
   // Each emits the instructions of a step on the value `id`, and returns the result.
@@ -70,13 +58,16 @@ class Redistributor {
   absl::StatusOr<ProgramValueId> EmitElementwise(absl::string_view op, Operands inputs,
                                                  PartId part);
 
+  // Returns the parts of a tensor that `split` splits along the axes of the step.
+  PackedParts PartsOf(const Shape& tensor, const MeshLayout& split, const Step& step) const;
   // Returns the parts of a value in one contiguous value, one after another, each padded with
   // zeros.
-  absl::StatusOr<ProgramValueId> Pack(ProgramValueId id, const Parts& parts);
+  absl::StatusOr<ProgramValueId> Pack(ProgramValueId id, const PackedParts& parts);
   // Returns a value of the step's shape, assembled from its parts, which are consecutive in `id`.
-  absl::StatusOr<ProgramValueId> Unpack(const Step& step, ProgramValueId id, const Parts& parts);
+  absl::StatusOr<ProgramValueId> Unpack(const Step& step, ProgramValueId id,
+                                        const PackedParts& parts);
   // Copies elements between the tensor `full` and `packed`, its parts.
-  absl::Status CopyParts(ProgramValueId full, ProgramValueId packed, const Parts& parts,
+  absl::Status CopyParts(ProgramValueId full, ProgramValueId packed, const PackedParts& parts,
                          bool to_packed);
 
   CollectiveRequest RequestOf(const Step& step, CollectiveOperation operation, int64_t elements,
