@@ -1,13 +1,10 @@
 #include "core/layout/redistribution/redistribution.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/layout/redistribution/redistribution_search.h"
-#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -132,28 +129,6 @@ std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const 
   }
   calls.push_back(std::move(call));
   return calls;
-}
-
-absl::StatusOr<const Redistribution*> RedistributionFinder::Find(const MeshLayout& from,
-                                                                 const MeshLayout& to,
-                                                                 const TensorType& type) {
-  RETURN_IF_ERROR(CheckLayout(from, type.shape, mesh_));
-  RETURN_IF_ERROR(CheckLayout(to, type.shape, mesh_));
-  Key key(from, to, type.shape, type.dtype);
-  {
-    MutexLock lock(&mutex_);
-    if (const auto known = found_.find(key); known != found_.end()) return known->second.get();
-  }
-  std::optional<Redistribution> path = SearchRedistribution(from, to, type, mesh_, *prices_);
-  if (!path.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a value cannot be brought from layout '", from.ToString(mesh_), "' to '",
-        to.ToString(mesh_), "'; only sums can be made partial, and only of values that are no ",
-        "partial maxima or log-sum-exps"));
-  }
-  MutexLock lock(&mutex_);  // another thread may have found the same in the meantime
-  return found_.try_emplace(std::move(key), std::make_unique<Redistribution>(*std::move(path)))
-      .first->second.get();
 }
 
 }  // namespace tessera

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -73,6 +75,9 @@ struct Redistribution {
   std::string ToString(const Mesh& mesh) const;
 };
 
+class LayoutGraph;
+class MovingAxes;
+
 // Finds the cheapest redistributions on one mesh, and caches them.
 //
 // A redistribution is a shortest path over steps, and the price of a step is that of its
@@ -82,14 +87,19 @@ struct Redistribution {
 // and a value that is not partial is only moved, without changes to its bits. (Without the rule
 // about partial axes, a reduce-scatter of zeros would be used to move data, because S -> P is
 // free.) Among paths with the same price, one with the fewest steps is chosen, and among these one
-// that sums along inner axes before outer ones. The choice is deterministic.
+// that sums along inner axes before outer ones. The choice is deterministic, and does not depend on
+// earlier calls.
 //
-// Thread safety: any number of threads may call Find.
+// On meshes of more than four axes of more than one rank, steps are along those axes only that
+// must move (moving_axes.h), and a third layout may give a cheaper path. If more than four must
+// move, the path is reductions, gathers and slices (gather_and_split.h).
+//
+// Thread safety: any number of threads may call Find and FindPrices.
 class RedistributionFinder {
  public:
   // `prices` must outlive the object.
-  RedistributionFinder(Mesh mesh, const CollectivePrices* prices)
-      : mesh_(std::move(mesh)), prices_(prices) {}
+  RedistributionFinder(Mesh mesh, const CollectivePrices* prices);
+  ~RedistributionFinder();
 
   const Mesh& mesh() const { return mesh_; }
 
@@ -100,15 +110,30 @@ class RedistributionFinder {
   // or P(lse) along an axis can only come from the same layout along it.
   absl::StatusOr<const Redistribution*> Find(const MeshLayout& from, const MeshLayout& to,
                                              const TensorType& type);
+  // Returns the seconds of the redistributions from one layout to each of several, infinity if
+  // there is none. This is much faster than to find each of them. InvalidArgument if a layout does
+  // not fit the type.
+  absl::StatusOr<std::vector<double>> FindPrices(const MeshLayout& from,
+                                                 absl::Span<const MeshLayout> to,
+                                                 const TensorType& type);
 
  private:
   using Key = std::tuple<MeshLayout, MeshLayout, Shape, DType>;
+  // The moving axes, what the others leave of the type, and the splits in other units than 1.
+  using GraphKey = std::tuple<std::vector<int>, Shape, DType, std::vector<std::pair<int, int64_t>>>;
+
+  std::optional<Redistribution> Search(const MeshLayout& from, const MeshLayout& to,
+                                       const TensorType& type)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  LayoutGraph& GraphFor(const MovingAxes& moving, const MeshLayout& from, const MeshLayout& to,
+                        const TensorType& type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Mesh mesh_;
   const CollectivePrices* const prices_;
   Mutex mutex_;
   // Never null.
   absl::flat_hash_map<Key, std::unique_ptr<const Redistribution>> found_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<GraphKey, std::unique_ptr<LayoutGraph>> graphs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

@@ -21,24 +21,47 @@ MeshLayout Parse(absl::string_view text, const Mesh& mesh) {
 
 Mesh MakeMesh(int a, int b) { return *Mesh::Create({{"a", a}, {"b", b}}); }
 
+// A byte costs a second. Collectives along several axes cost so much that none is taken.
+class OneAxisPrices final : public CollectivePrices {
+ public:
+  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override {
+    return call.axes.size() == 1 ? bytes_.Seconds(call, mesh) : 1e12;
+  }
+
+ private:
+  const RingPrices bytes_{0, 1};
+};
+
 // Returns the bytes that each rank sends, divided by the bytes of the tensor.
-double Share(const Mesh& mesh, absl::string_view from, absl::string_view to) {
+double Share(const Mesh& mesh, absl::string_view from, absl::string_view to,
+             const CollectivePrices& prices = RingPrices(0, 1)) {
   const TensorType type = {DType::kF32, {64, 64}};
-  const RingPrices bytes(0, 1);
-  RedistributionFinder finder(mesh, &bytes);
+  RedistributionFinder finder(mesh, &prices);
   const auto path = finder.Find(Parse(from, mesh), Parse(to, mesh), type);
   EXPECT_TRUE(path.ok()) << path.status();
   return (*path)->seconds / static_cast<double>(NumBytes(type));
 }
 
-TEST(RedistributionTest, SharesOfTheTensorAreThoseOfSingleAxisSteps) {
-  const Mesh mesh = MakeMesh(2, 2);
-  EXPECT_EQ(Share(mesh, "a: P, b: P", "B"), 1.5);
-  EXPECT_EQ(Share(mesh, "a: S(0), b: S(0)", "b: S(0)"), 0.625);
-  EXPECT_EQ(Share(mesh, "a: S(0), b: S(1)", "a: S(1), b: S(0)"), 0.5);
-  EXPECT_EQ(Share(mesh, "b: S(0)", "a: S(0), b: S(0)"), 0.375);
-  EXPECT_EQ(Share(MakeMesh(4, 8), "a: P, b: P", "B"), 1.9375);
-  EXPECT_NEAR(Share(MakeMesh(4, 8), "a: S(0), b: S(0)", "a: S(1), b: S(1)"), 0.258, 0.0005);
+TEST(RedistributionTest, OneCollectiveAlongSeveralAxesSendsLess) {
+  const Mesh mesh = MakeMesh(2, 2), large = MakeMesh(4, 8);
+  struct Case {
+    const Mesh& mesh;
+    absl::string_view from, to;
+    double axis_by_axis, share;
+  };
+  for (const Case& c : std::vector<Case>{
+           {mesh, "a: P, b: P", "B", 1.5, 1.5},
+           {mesh, "a: S(0), b: S(0)", "b: S(0)", 0.625, 0.5625},
+           {mesh, "a: S(0), b: S(1)", "a: S(1), b: S(0)", 0.5, 0.4375},
+           {mesh, "b: S(0)", "a: S(0), b: S(0)", 0.375, 0.3125},
+           {mesh, "a: S(0), b: S(0)", "a: S(1), b: S(1)", 0.5, 3.0 / 16},
+           {large, "a: P, b: P", "B", 1.9375, 1.9375},
+           {large, "a: S(0), b: S(0)", "a: S(1), b: S(1)", 0.2578125, 31.0 / 1024},
+       }) {
+    EXPECT_DOUBLE_EQ(Share(c.mesh, c.from, c.to, OneAxisPrices()), c.axis_by_axis)
+        << c.from << " to " << c.to;
+    EXPECT_DOUBLE_EQ(Share(c.mesh, c.from, c.to), c.share) << c.from << " to " << c.to;
+  }
 }
 
 std::string Steps(const Mesh& mesh, absl::string_view from, absl::string_view to,
@@ -48,43 +71,64 @@ std::string Steps(const Mesh& mesh, absl::string_view from, absl::string_view to
   return path.ok() ? (*path)->ToString(mesh) : std::string(path.status().message());
 }
 
-TEST(RedistributionTest, PartialOverTwoAxesToSplitsIsOneReduceScatterForEach) {
+TEST(RedistributionTest, StepsAreAlongOneAxisOrSeveral) {
   const RingPrices bytes(0, 1);
+  const OneAxisPrices one_axis;
   const TensorType type = {DType::kF32, {64, 64}};
-  EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "a: S(0), b: S(1)", type, bytes),
+  const Mesh mesh = MakeMesh(2, 2);
+  EXPECT_EQ(Steps(mesh, "a: P, b: P", "a: S(0), b: S(1)", type, bytes),
+            "reduce-scatter along a and b: a: P, b: P => a: S(0), b: S(1)\n");
+  EXPECT_EQ(Steps(mesh, "a: P, b: P", "a: S(0), b: S(1)", type, one_axis),
             "reduce-scatter along b: a: P, b: P => a: P, b: S(1)\n"
             "reduce-scatter along a: a: P, b: S(1) => a: S(0), b: S(1)\n");
-  EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "a: S(0), b: S(0)", type, bytes),
+  EXPECT_EQ(Steps(mesh, "a: P, b: P", "a: S(0), b: S(0)", type, one_axis),
             "reduce-scatter along a: a: P, b: P => a: S(0), b: P\n"
             "reduce-scatter along b: a: S(0), b: P => a: S(0), b: S(0)\n");
+  EXPECT_EQ(Steps(mesh, "b: S(0), a: S(0)", "B", type, bytes),
+            "all-gather along a and b: b: S(0), a: S(0) => B\n");
+  EXPECT_EQ(Steps(mesh, "a: S(0), b: S(0)", "b: S(1), a: S(1)", type, bytes),
+            "all-to-all along a and b: a: S(0), b: S(0) => b: S(1), a: S(1)\n");
 }
 
 TEST(RedistributionTest, TheOrderOfNestedSplitsCosts) {
-  const RingPrices bytes(0, 1);
   const TensorType type = {DType::kF32, {64, 64}};
-  EXPECT_EQ(Steps(MakeMesh(2, 2), "a: S(0), b: S(0)", "a: S(0)", type, bytes),
+  const Mesh mesh = MakeMesh(2, 2);
+  EXPECT_EQ(Steps(mesh, "a: S(0), b: S(0)", "a: S(0)", type, RingPrices(0, 1)),
             "all-gather along b: a: S(0), b: S(0) => a: S(0)\n");
-  EXPECT_EQ(Steps(MakeMesh(2, 2), "b: S(0), a: S(0)", "a: S(0)", type, bytes),
+  EXPECT_EQ(Steps(mesh, "b: S(0), a: S(0)", "a: S(0)", type, OneAxisPrices()),
             "all-to-all along a: b: S(0), a: S(0) => a: S(1), b: S(0)\n"
             "all-gather along b: a: S(1), b: S(0) => a: S(1)\n"
             "all-to-all along a: a: S(1) => a: S(0)\n");
+  EXPECT_EQ(Steps(mesh, "b: S(0), a: S(0)", "a: S(0)", type, RingPrices(0, 1)),
+            "all-to-all along a and b: b: S(0), a: S(0) => b: S(1), a: S(1)\n"
+            "all-to-all along a: b: S(1), a: S(1) => a: S(0), b: S(1)\n"
+            "all-gather along b: a: S(0), b: S(1) => a: S(0)\n");
 }
 
-// Each call costs one second.
-class CallPrices final : public CollectivePrices {
+// Each call costs as much as the ranks of its group.
+class RankPrices final : public CollectivePrices {
  public:
-  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override { return 1; }
+  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override {
+    double ranks = 0;
+    for (const int axis : call.axes) ranks += mesh.axis(axis).size;
+    return ranks;
+  }
 };
 
-// If prices are equal, sums are taken along the innermost axis first, that is over consecutive
-// ranks.
+// If prices are equal, the fewest steps are taken, and sums along the innermost axis first, that is
+// over consecutive ranks.
 TEST(RedistributionTest, ThePricesChooseTheSteps) {
   const TensorType type = {DType::kF32, {64, 64}};
-  EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "B", type, RingPrices(0, 1)),
+  const Mesh mesh = MakeMesh(2, 2);
+  EXPECT_EQ(Steps(mesh, "a: P, b: P", "B", type, RingPrices(0, 1)),
+            "all-reduce along a and b: a: P, b: P => B\n");
+  EXPECT_EQ(Steps(mesh, "a: P, b: P", "B", type, RankPrices()),
+            "all-reduce along a and b: a: P, b: P => B\n");
+  EXPECT_EQ(Steps(mesh, "a: P, b: P", "B", type, RingPrices(1, 1)),
             "reduce-scatter along b: a: P, b: P => a: P, b: S(0)\n"
             "all-reduce along a: a: P, b: S(0) => b: S(0)\n"
             "all-gather along b: b: S(0) => B\n");
-  EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "B", type, CallPrices()),
+  EXPECT_EQ(Steps(mesh, "a: P, b: P", "B", type, RingPrices(1, 0)),
             "all-reduce along b: a: P, b: P => a: P\n"
             "all-reduce along a: a: P => B\n");
 }
@@ -131,6 +175,40 @@ TEST(RedistributionTest, CallsNameOperationElementsAndAxes) {
             "all-reduce of 35 bf16 (max) along a\n"
             "reduce-scatter of 35 bf16 in parts of 21 (sum) along a\n");
   EXPECT_EQ(calls(Kind::kSlice, {0}, "B", "a: S(0)"), "");
+}
+
+TEST(RedistributionTest, CallsAlongSeveralAxesHaveAPartForEachRank) {
+  const Mesh mesh = MakeMesh(2, 3);
+  const TensorType type = {DType::kBF16, {5, 7}};
+  const auto calls = [&](RedistributionStep::Kind kind, absl::string_view from,
+                         absl::string_view to) {
+    RedistributionStep step;
+    step.kind = kind;
+    step.axes = {0, 1};
+    step.from = Parse(from, mesh);
+    step.to = Parse(to, mesh);
+    std::string text;
+    for (const CollectiveCall& call : CollectivesOf(step, type, mesh)) {
+      text += ToString(call, mesh) + "\n";
+    }
+    return text;
+  };
+  using Kind = RedistributionStep::Kind;
+  // 3 rows are split into 1, 1 and 1, and the last rank has none: rows are consecutive.
+  EXPECT_EQ(calls(Kind::kAllGather, "a: S(0), b: S(0)", "B"),
+            "all-gather of 35 bf16 in parts of 7 along a, b\n");
+  // The order of ranks is not that of rows.
+  EXPECT_EQ(calls(Kind::kAllGather, "b: S(0), a: S(0)", "B"),
+            "all-gather of 42 bf16 in parts of 7 along a, b\n");
+  EXPECT_EQ(calls(Kind::kAllGather, "a: S(0), b: S(1)", "B"),
+            "all-gather of 54 bf16 in parts of 9 along a, b\n");
+  EXPECT_EQ(calls(Kind::kAllReduce, "a: P(max), b: P(max)", "B"),
+            "all-reduce of 35 bf16 (max) along a, b\n");
+  EXPECT_EQ(calls(Kind::kReduceScatter, "a: P(lse), b: P(lse)", "a: S(0), b: S(0)"),
+            "all-reduce of 35 bf16 (max) along a, b\n"
+            "reduce-scatter of 35 bf16 in parts of 7 (sum) along a, b\n");
+  EXPECT_EQ(calls(Kind::kAllToAll, "a: S(0), b: S(0)", "a: S(1), b: S(1)"),
+            "all-to-all of 12 bf16 in parts of 2 along a, b\n");
 }
 
 TEST(RedistributionTest, WhatCannotBeReachedIsAnError) {

@@ -2,6 +2,8 @@
 // a metric and no less than that of the elements that must be received.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "core/layout/redistribution/moving_axes.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/layout/testing/rank_arrays.h"
 #include "gtest/gtest.h"
@@ -43,6 +46,7 @@ std::vector<Setting> Settings() {
       {{2, 2, 2}, all, all, {{5, 7}}},
       {{3}, units, units, {{5, 7}, {12, 18}, {7, 2}}},
       {{2, 2}, units, units, {{5, 7}, {8, 12}, {9, 2}}},
+      {{2, 3}, units, units, {{5, 7}, {12, 18}}},
   };
   for (const std::vector<int>& mesh : {std::vector<int>{2}, {3}, {2, 2}, {2, 3}, {4, 2}}) {
     for (const AxisLayout& partial : {kMax, kMin, kLse}) {
@@ -128,6 +132,42 @@ bool MayBeOnTheWay(const MeshLayout& from, const MeshLayout& middle, const MeshL
   return true;
 }
 
+// Each call costs the same, so that as many axes as possible are along one.
+class CallPrices final : public CollectivePrices {
+ public:
+  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override { return 1; }
+};
+
+// The price is in elements. Collectives along several axes cost so much that none is taken.
+class OneAxisPrices final : public CollectivePrices {
+ public:
+  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override {
+    return call.axes.size() == 1 ? elements_.Seconds(call, mesh) : 1e12;
+  }
+
+ private:
+  const RingPrices elements_{0, 1.0 / 8};
+};
+
+// Runs the steps of a redistribution on ranks that hold `source`. Returns "" if they end up with
+// the right values, otherwise a text that says what is wrong.
+std::string Outcome(const Redistribution& path, const MeshLayout& to, const RankArrays& source,
+                    absl::Span<const double> values, const Shape& shape, const Mesh& mesh) {
+  RankArrays arrays = source;
+  for (const RedistributionStep& step : path.steps) {
+    if (step.from != arrays.layout && !HoldSameElements(step.from, arrays.layout, shape, mesh)) {
+      return absl::StrCat("a step from ", step.from.ToString(mesh), " begins at ",
+                          arrays.layout.ToString(mesh));
+    }
+    arrays = RunStep(step, arrays, shape, mesh);
+  }
+  if (!HoldSameElements(arrays.layout, to, shape, mesh)) {
+    return absl::StrCat("ends at ", arrays.layout.ToString(mesh));
+  }
+  arrays.layout = to;
+  return Difference(arrays, values, shape, mesh);
+}
+
 class RedistributionValuesTest : public ::testing::TestWithParam<Setting> {
  protected:
   // The price is in elements.
@@ -136,26 +176,63 @@ class RedistributionValuesTest : public ::testing::TestWithParam<Setting> {
 
 TEST_P(RedistributionValuesTest, RanksEndUpWithTheRightValues) {
   const Mesh mesh = MakeMesh(GetParam().mesh);
-  for (const Shape& shape : GetParam().shapes) {
-    RedistributionFinder finder(mesh, &prices_);
-    const std::vector<double> values = Values(shape);
-    for (const MeshLayout& from : AllLayouts(mesh, GetParam().sources)) {
-      const RankArrays source = Distribute(values, shape, from, mesh);
-      ASSERT_EQ(Difference(source, values, shape, mesh), "");
-      for (const MeshLayout& to : AllLayouts(mesh, GetParam().targets)) {
-        const auto path = finder.Find(from, to, {DType::kF64, shape});
-        ASSERT_EQ(path.ok(), Reachable(from, to, mesh)) << path.status();
-        if (!path.ok()) continue;
-        RankArrays arrays = source;
-        for (const RedistributionStep& step : (*path)->steps) {
-          arrays = RunStep(step, arrays, shape, mesh);
+  const CallPrices calls;
+  int along_several = 0;
+  for (const CollectivePrices* prices : std::vector<const CollectivePrices*>{&prices_, &calls}) {
+    for (const Shape& shape : GetParam().shapes) {
+      RedistributionFinder finder(mesh, prices);
+      const std::vector<double> values = Values(shape);
+      for (const MeshLayout& from : AllLayouts(mesh, GetParam().sources)) {
+        const RankArrays source = Distribute(values, shape, from, mesh);
+        ASSERT_EQ(Difference(source, values, shape, mesh), "");
+        for (const MeshLayout& to : AllLayouts(mesh, GetParam().targets)) {
+          const auto path = finder.Find(from, to, {DType::kF64, shape});
+          ASSERT_EQ(path.ok(), Reachable(from, to, mesh)) << path.status();
+          if (!path.ok()) continue;
+          ASSERT_EQ(Outcome(**path, to, source, values, shape, mesh), "")
+              << ShapeToString(shape) << " from " << from.ToString(mesh) << " to "
+              << to.ToString(mesh) << ":\n"
+              << (*path)->ToString(mesh);
+          for (const RedistributionStep& step : (*path)->steps) {
+            if (step.axes.size() > 1) ++along_several;
+          }
         }
-        EXPECT_TRUE(HoldSameElements(arrays.layout, to, shape, mesh));
-        arrays.layout = to;
-        ASSERT_EQ(Difference(arrays, values, shape, mesh), "")
-            << ShapeToString(shape) << " from " << from.ToString(mesh) << " to "
-            << to.ToString(mesh) << ":\n"
-            << (*path)->ToString(mesh);
+      }
+    }
+  }
+  const int axes = static_cast<int>(absl::c_count_if(GetParam().mesh, [](int n) { return n > 1; }));
+  EXPECT_EQ(along_several > 0, axes > 1);
+}
+
+TEST_P(RedistributionValuesTest, PricesAreThoseOfTheStepsAndNotAboveAxisByAxis) {
+  const Mesh mesh = MakeMesh(GetParam().mesh);
+  const OneAxisPrices one_axis_prices;
+  const std::vector<MeshLayout> targets = AllLayouts(mesh, GetParam().targets);
+  for (const Shape& shape : GetParam().shapes) {
+    RedistributionFinder finder(mesh, &prices_), prices_only(mesh, &prices_);
+    RedistributionFinder axis_by_axis(mesh, &one_axis_prices);
+    const TensorType type = {DType::kF64, shape};
+    for (const MeshLayout& from : AllLayouts(mesh, GetParam().sources)) {
+      const auto prices = prices_only.FindPrices(from, targets, type);
+      ASSERT_TRUE(prices.ok()) << prices.status();
+      for (size_t i = 0; i < targets.size(); ++i) {
+        const auto path = finder.Find(from, targets[i], type);
+        ASSERT_EQ(path.ok(), std::isfinite((*prices)[i]));
+        if (!path.ok()) continue;
+        double seconds = 0;
+        for (const RedistributionStep& step : (*path)->steps) {
+          for (const CollectiveCall& call : CollectivesOf(step, type, mesh)) {
+            seconds += prices_.Seconds(call, mesh);
+          }
+        }
+        const std::string pair = absl::StrCat(ShapeToString(shape), " from ", from.ToString(mesh),
+                                              " to ", targets[i].ToString(mesh));
+        ASSERT_NEAR((*path)->seconds, seconds, 1e-9) << pair;
+        ASSERT_NEAR((*prices)[i], seconds, 1e-9) << pair;
+        const auto stepwise = axis_by_axis.Find(from, targets[i], type);
+        ASSERT_TRUE(stepwise.ok()) << stepwise.status();
+        ASSERT_LE(seconds, (*stepwise)->seconds + 1e-9) << pair;
+        ASSERT_LT((*stepwise)->seconds, 1e12) << pair;
       }
     }
   }
@@ -199,6 +276,70 @@ TEST_P(RedistributionValuesTest, PricesAreAMetricAndCoverWhatMustBeReceived) {
       }
     }
   }
+}
+
+// Draws numbers below a bound, the same on every platform.
+class Draw {
+ public:
+  explicit Draw(uint32_t seed) : engine_(seed) {}
+  int operator()(int bound) { return static_cast<int>(engine_() % static_cast<uint32_t>(bound)); }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// Changes the layouts along some axes, in a random order.
+MeshLayout Changed(MeshLayout layout, int changes, Draw& draw) {
+  const std::vector<AxisLayout> along = {AxisLayout::Broadcast(), kRows, kColumns, kSum,
+                                         AxisLayout::Split(0, 2)};
+  for (int i = 0; i < changes; ++i) {
+    layout = layout.With(draw(layout.num_axes()), along[draw(static_cast<int>(along.size()))]);
+  }
+  return layout;
+}
+
+TEST(ManyAxesTest, RandomPairsOnFiveAndSixAxes) {
+  Draw draw(5);
+  const RingPrices prices(0, 1.0 / 8);
+  int searched = 0, gathered = 0;
+  for (const std::vector<int>& sizes :
+       std::vector<std::vector<int>>{{2, 2, 2, 2, 2}, {2, 3, 2, 1, 2, 2}, {2, 2, 2, 2, 2, 2}}) {
+    const Mesh mesh = MakeMesh(sizes);
+    for (const Shape& shape : std::vector<Shape>{{32, 64}, {9, 14}}) {
+      RedistributionFinder finder(mesh, &prices);
+      const TensorType type = {DType::kF64, shape};
+      const std::vector<double> values = Values(shape);
+      for (int i = 0; i < 80; ++i) {
+        const MeshLayout from = Changed(MeshLayout(mesh.num_axes()), 6, draw);
+        const MeshLayout to = Changed(from, i % 2 == 0 ? 2 : 9, draw);
+        const auto path = finder.Find(from, to, type);
+        ASSERT_TRUE(path.ok()) << path.status();
+        const std::string pair =
+            absl::StrCat(ShapeToString(shape), " from ", from.ToString(mesh), " to ",
+                         to.ToString(mesh), ":\n", (*path)->ToString(mesh));
+        const RankArrays source = Distribute(values, shape, from, mesh);
+        ASSERT_EQ(Outcome(**path, to, source, values, shape, mesh), "") << pair;
+        EXPECT_GE((*path)->seconds + 1e-9, MustReceive(from, to, shape, mesh)) << pair;
+        EXPECT_EQ((*finder.Find(from, from, type))->seconds, 0) << pair;
+        const auto found = finder.FindPrices(from, {to, from}, type);
+        ASSERT_TRUE(found.ok()) << found.status();
+        EXPECT_NEAR((*found)[0], (*path)->seconds, 1e-9) << pair;
+        EXPECT_EQ((*found)[1], 0) << pair;
+        ++(MovingAxes(from, to, mesh).axes().size() > MovingAxes::kMost ? gathered : searched);
+      }
+    }
+  }
+  EXPECT_GT(searched, 100);
+  EXPECT_GT(gathered, 50);
+}
+
+TEST(ManyAxesTest, NoMaximumIsMade) {
+  const Mesh mesh = MakeMesh({2, 2, 2, 2, 2});
+  const RingPrices prices(0, 1);
+  RedistributionFinder finder(mesh, &prices);
+  const MeshLayout from(std::vector<AxisLayout>(5, kRows)), to(std::vector<AxisLayout>(5, kMax));
+  EXPECT_TRUE(absl::IsInvalidArgument(finder.Find(from, to, {DType::kF32, {8, 8}}).status()));
+  EXPECT_TRUE(finder.Find(to, from, {DType::kF32, {8, 8}}).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, RedistributionValuesTest, ::testing::ValuesIn(Settings()),
