@@ -10,9 +10,10 @@
 
 namespace tessera {
 
-// Returns steps between layouts that differ along every axis, each of more than one rank: one
-// all-reduce along the axes that hold partial values, one all-gather of all splits, and then local
-// steps. Returns nullopt if no steps lead to `to`. Its price is not set.
+// Returns steps between layouts of which no part stays as it is, on a mesh of axes of more than one
+// rank: an all-reduce along all axes that hold partial values, an all-gather of all splits, and
+// then local steps. If nothing is split, axes that become splits are reduce-scattered instead.
+// Returns nullopt if no steps lead to `to`. The price is not set.
 std::optional<Redistribution> GatherAndSplit(const MeshLayout& from, const MeshLayout& to,
                                              const Mesh& mesh);
 

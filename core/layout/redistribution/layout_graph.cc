@@ -299,7 +299,7 @@ LayoutPrices& LayoutGraph::AllPrices() {
     }
   }
   prices_of_nodes_ = nodes_.size();
-  return all_prices_.emplace(std::move(all));
+  return all_prices_.emplace(all);
 }
 
 std::vector<double> LayoutGraph::FindPrices(const MeshLayout& from,

@@ -9,33 +9,34 @@ namespace tessera {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr int kNoNode = -1;
 
-// Returns the edges without those that are dearer than two others, or than another to the same
-// node. Such an edge is on no shortest path. Of edges that cost the same, all are kept.
+// Returns the edges without those that shortest paths do not need: those that are dearer than two
+// others, and those that cost as much as two others that are cheaper each.
 std::vector<LayoutPrices::Edges> WithoutDearEdges(const std::vector<LayoutPrices::Edges>& all) {
+  constexpr double kRounding = 1e-12;  // of sums of the same prices in different orders
   std::vector<LayoutPrices::Edges> kept(all.size());
-  std::vector<double> by_two(all.size(), kNone);
+  // By target: the least price of two edges, and that of two edges neither of which is free.
+  std::vector<double> by_two(all.size(), kNone), by_two_dear(all.size(), kNone);
   for (size_t node = 0; node < all.size(); ++node) {
     const std::vector<LayoutPrices::Edge>& edges = all[node].edges;
-    for (const LayoutPrices::Edge& edge : edges) {
-      double& known = by_two[edge.target];
-      known = std::min(known, edge.seconds);
-    }
     for (const LayoutPrices::Edge& first : edges) {
       for (const LayoutPrices::Edge& second : all[first.target].edges) {
-        double& known = by_two[second.target];
-        known = std::min(known, first.seconds + second.seconds);
+        const double seconds = first.seconds + second.seconds;
+        const bool dear = first.seconds > 0 && second.seconds > 0;
+        double& least = dear ? by_two_dear[second.target] : by_two[second.target];
+        least = std::min(least, seconds);
       }
     }
-    constexpr double kRounding = 1e-9;
     kept[node].sums = all[node].sums;
     for (const LayoutPrices::Edge& edge : edges) {
-      if (edge.seconds <= by_two[edge.target] * (1 + kRounding)) kept[node].edges.push_back(edge);
+      if (by_two[edge.target] < edge.seconds * (1 - kRounding)) continue;
+      if (edge.seconds > 0 && by_two_dear[edge.target] <= edge.seconds * (1 + kRounding)) continue;
+      kept[node].edges.push_back(edge);
     }
     for (const LayoutPrices::Edge& first : edges) {
-      by_two[first.target] = kNone;
       for (const LayoutPrices::Edge& second : all[first.target].edges) {
-        by_two[second.target] = kNone;
+        by_two[second.target] = by_two_dear[second.target] = kNone;
       }
     }
   }
@@ -44,13 +45,27 @@ std::vector<LayoutPrices::Edges> WithoutDearEdges(const std::vector<LayoutPrices
 
 }  // namespace
 
-LayoutPrices::LayoutPrices(std::vector<Edges> edges) : edges_(WithoutDearEdges(edges)) {}
+LayoutPrices::LayoutPrices(const std::vector<Edges>& edges) {
+  for (const Edges& of_node : WithoutDearEdges(edges)) {
+    first_edge_.push_back(edges_.size());
+    edges_.insert(edges_.end(), of_node.edges.begin(), of_node.edges.end());
+  }
+  first_edge_.push_back(edges_.size());
+  for (std::vector<int>& along_axis : sums_) along_axis.assign(edges.size(), kNoNode);
+  for (size_t node = 0; node < edges.size(); ++node) {
+    for (const SumEdge& edge : edges[node].sums) sums_[edge.axis][node] = edge.target;
+  }
+}
 
 void LayoutPrices::Reach(int node, double seconds, std::vector<double>& all) {
-  if (seconds >= all[node]) return;
   all[node] = seconds;
   queue_.emplace_back(seconds, node);
   std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
+}
+
+void LayoutPrices::ReachSum(int axis, int node, std::vector<double>& all) {
+  const int target = sums_[axis][node];
+  if (target != kNoNode && all[node] < all[target]) Reach(target, all[node], all);
 }
 
 void LayoutPrices::Settle(AxisMask sums, std::vector<double>& all) {
@@ -59,9 +74,12 @@ void LayoutPrices::Settle(AxisMask sums, std::vector<double>& all) {
     std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
     queue_.pop_back();
     if (seconds > all[node]) continue;  // it was reached again
-    for (const Edge& edge : edges_[node].edges) Reach(edge.target, seconds + edge.seconds, all);
-    for (const SumEdge& edge : edges_[node].sums) {
-      if ((sums >> edge.axis & 1) != 0) Reach(edge.target, seconds, all);
+    for (size_t i = first_edge_[node]; i < first_edge_[node + 1]; ++i) {
+      const double next = seconds + edges_[i].seconds;
+      if (next < all[edges_[i].target]) Reach(edges_[i].target, next, all);
+    }
+    for (int axis = 0; axis < kAxes; ++axis) {
+      if ((sums >> axis & 1) != 0) ReachSum(axis, node, all);
     }
   }
 }
@@ -70,7 +88,7 @@ void LayoutPrices::Start(int source, AxisMask sums) {
   found_.clear();
   first_ = sums;
   std::vector<double>& all = found_[sums];
-  all.assign(edges_.size(), kNone);
+  all.assign(first_edge_.size() - 1, kNone);
   Reach(source, 0, all);
   Settle(sums, all);
 }
@@ -79,11 +97,7 @@ const std::vector<double>& LayoutPrices::Find(AxisMask sums) {
   if (const auto known = found_.find(sums); known != found_.end()) return known->second;
   const int added = std::bit_width(static_cast<unsigned>(sums & ~first_)) - 1;
   std::vector<double> all = Find(static_cast<AxisMask>(sums & ~(1 << added)));
-  for (size_t node = 0; node < edges_.size(); ++node) {
-    for (const SumEdge& edge : edges_[node].sums) {
-      if (edge.axis == added) Reach(edge.target, all[node], all);
-    }
-  }
+  for (size_t node = 0; node < all.size(); ++node) ReachSum(added, static_cast<int>(node), all);
   Settle(sums, all);
   return found_[sums] = std::move(all);
 }

@@ -333,6 +333,21 @@ TEST(ManyAxesTest, RandomPairsOnFiveAndSixAxes) {
   EXPECT_GT(gathered, 50);
 }
 
+TEST(ManyAxesTest, SumsOverManyAxesAreScattered) {
+  const Mesh mesh = MakeMesh({2, 2, 2, 2, 2});
+  const RingPrices prices(0, 1);
+  RedistributionFinder finder(mesh, &prices);
+  const MeshLayout from(std::vector<AxisLayout>(5, kSum));
+  const MeshLayout to({kRows, kRows, kColumns, AxisLayout::Broadcast(), kRows});
+  const auto path = finder.Find(from, to, {DType::kF32, {8, 8}});
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ((*path)->ToString(mesh),
+            "reduce-scatter along a0 and a1 and a2 and a4: a0: P, a1: P, a2: P, a3: P, a4: P => "
+            "a0: S(0), a1: S(0), a2: S(1), a3: P, a4: S(0)\n"
+            "all-reduce along a3: a0: S(0), a1: S(0), a2: S(1), a3: P, a4: S(0) => "
+            "a0: S(0), a1: S(0), a2: S(1), a4: S(0)\n");
+}
+
 TEST(ManyAxesTest, NoMaximumIsMade) {
   const Mesh mesh = MakeMesh({2, 2, 2, 2, 2});
   const RingPrices prices(0, 1);

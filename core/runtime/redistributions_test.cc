@@ -1,0 +1,137 @@
+// Lowers redistributions between all pairs of layouts, also along several axes at once, and runs
+// them on ranks. Memory holds NaN before a step, so that reading padding gives a wrong value.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/kernels/reference/backend.h"
+#include "core/layout/testing/rank_arrays.h"
+#include "core/program/testing/redistribution_program.h"
+#include "core/runtime/testing/ranks.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+const AxisLayout kRows = AxisLayout::Split(0), kColumns = AxisLayout::Split(1);
+const AxisLayout kSum = AxisLayout::Partial();
+const AxisLayout kMax = AxisLayout::Partial(AxisLayout::Reduction::kMax);
+const AxisLayout kLse = AxisLayout::Partial(AxisLayout::Reduction::kLogSumExp);
+
+// Each call costs the same, so that as many axes as possible are along one.
+class CallPrices final : public CollectivePrices {
+ public:
+  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override { return 1; }
+};
+
+struct Setting {
+  std::vector<int> mesh;
+  std::vector<AxisLayout> along;  // in addition to B
+  std::vector<Shape> shapes;
+};
+
+std::vector<Setting> Settings() {
+  const std::vector<AxisLayout> plain = {kRows, kColumns, kSum};
+  const std::vector<AxisLayout> units = {kRows, kColumns, AxisLayout::Split(0, 2),
+                                         AxisLayout::Split(1, 3)};
+  return {
+      {{3}, plain, {{5, 7}, {6, 9}}},
+      {{2, 2}, plain, {{5, 7}, {8, 12}, {1, 9}}},
+      {{2, 3}, plain, {{5, 7}, {12, 18}}},
+      {{4, 2}, plain, {{5, 7}, {8, 16}}},
+      {{2, 2, 2}, plain, {{5, 7}}},
+      {{2, 2}, units, {{5, 7}, {9, 2}}},
+      {{2, 3}, units, {{5, 7}}},
+      {{2, 2}, {kRows, kColumns, kMax}, {{5, 7}}},
+      {{2, 3}, {kRows, kColumns, kMax}, {{5, 7}}},
+      {{2, 2}, {kRows, kColumns, kLse}, {{5, 7}}},
+      {{2, 3}, {kRows, kColumns, kLse}, {{5, 7}}},
+  };
+}
+
+std::string NameOf(const Setting& setting) {
+  std::string name = absl::StrCat("On", absl::StrJoin(setting.mesh, "x"));
+  for (const AxisLayout& layout : setting.along) {
+    for (const char c : layout.ToString()) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) name.push_back(c);
+    }
+  }
+  return name;
+}
+
+class RedistributionsTest : public ::testing::TestWithParam<Setting> {};
+
+// Runs a Program on all ranks. Returns the arrays of each output, by rank.
+std::vector<std::vector<LocalArray>> RunOnRanks(const Program& program, const RankArrays& x) {
+  const size_t outputs = program.outputs.size();
+  std::vector<std::vector<LocalArray>> results(outputs, std::vector<LocalArray>(x.ranks.size()));
+  ExpectOk(comm::RunFake({.ranks = static_cast<int>(x.ranks.size()), .seed = 3},
+                         [&](comm::World& rank) -> absl::Status {
+                           RankRun run(MakeReferenceBackend());
+                           RETURN_IF_ERROR(run.Start(rank, program));
+                           RETURN_IF_ERROR(
+                               run.engine->SetInput("test", "x", x.ranks[rank.rank()].values));
+                           RETURN_IF_ERROR(run.engine->Run("test"));
+                           for (size_t i = 0; i < outputs; ++i) {
+                             LocalArray& result = results[i][rank.rank()];
+                             result.shape = program.value(program.outputs[i].value).type.shape;
+                             result.values.resize(NumElements(result.shape));
+                             RETURN_IF_ERROR(run.engine->ReadOutput("test", program.outputs[i].name,
+                                                                    absl::MakeSpan(result.values)));
+                           }
+                           run.engine.reset();
+                           return rank.Leave();
+                         }));
+  return results;
+}
+
+TEST_P(RedistributionsTest, RanksHoldTheRightValues) {
+  std::vector<Mesh::Axis> axes;
+  for (const int size : GetParam().mesh) axes.push_back({absl::StrCat("a", axes.size()), size});
+  const Mesh mesh = *Mesh::Create(axes);
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const std::vector<MeshLayout> layouts = AllLayouts(mesh, GetParam().along);
+  const CallPrices calls;
+  const RingPrices bytes(0, 1);
+  int compared = 0, along_several = 0;
+  for (const CollectivePrices* prices : {static_cast<const CollectivePrices*>(&calls),
+                                         static_cast<const CollectivePrices*>(&bytes)}) {
+    for (const Shape& shape : GetParam().shapes) {
+      RedistributionFinder finder(mesh, prices);
+      const TensorType type = {DType::kF64, shape};
+      std::vector<double> values;
+      for (int64_t i = 0; i < NumElements(shape); ++i) {
+        values.push_back(static_cast<double>(i % 97));
+      }
+      for (const MeshLayout& from : layouts) {
+        std::vector<MeshLayout> to;
+        for (const MeshLayout& layout : layouts) {
+          if (finder.Find(from, layout, type).ok()) to.push_back(layout);
+        }
+        const auto program = RedistributionProgram(type, from, to, finder, *backend);
+        ASSERT_TRUE(program.ok()) << program.status() << " from " << from.ToString(mesh);
+        for (const CollectiveRequest& request : program->collectives) {
+          if (request.mesh_axes.size() > 1) ++along_several;
+        }
+        const auto results = RunOnRanks(*program, Distribute(values, shape, from, mesh));
+        for (size_t i = 0; i < to.size(); ++i) {
+          ASSERT_EQ(Difference({to[i], results[i]}, values, shape, mesh), "")
+              << ShapeToString(shape) << " from " << from.ToString(mesh) << " to "
+              << to[i].ToString(mesh) << ":\n"
+              << (*finder.Find(from, to[i], type))->ToString(mesh);
+          ++compared;
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, static_cast<int>(layouts.size()));
+  EXPECT_EQ(along_several > 0, mesh.num_axes() > 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, RedistributionsTest, ::testing::ValuesIn(Settings()),
+                         [](const auto& info) { return NameOf(info.param); });
+
+}  // namespace
+}  // namespace tessera
