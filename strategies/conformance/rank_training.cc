@@ -1,6 +1,5 @@
 #include "strategies/conformance/rank_training.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +11,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "collectives/connected_world.h"
 #include "collectives/fake/fake.h"
+#include "collectives/testing/connect_process.h"
 #include "collectives/testing/ranks.h"
 #include "core/kernels/reference/backend.h"
 #include "core/plan/choices/stage_passes.h"
@@ -93,24 +92,6 @@ absl::Status RunRank(const TrainingRun& run, CompiledRun compiled, TrainingRank&
 std::string NewJob() {
   static std::atomic<int> jobs{0};
   return absl::StrCat("conformance-", getpid(), "-", jobs++);
-}
-
-// Joins a job as a process that torchrun has started.
-absl::StatusOr<std::unique_ptr<comm::ConnectedWorld>> ConnectProcess(int rank, int ranks,
-                                                                     const std::string& job,
-                                                                     const std::string& backend) {
-  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TESSERA_SECRET", "TESSERA_LISTEN_FD",
-                           "TESSERA_LAUNCH", "TORCHELASTIC_USE_AGENT_STORE"}) {
-    unsetenv(name);
-  }
-  for (const char* name : {"RANK", "LOCAL_RANK"}) setenv(name, absl::StrCat(rank).c_str(), 1);
-  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
-    setenv(name, absl::StrCat(ranks).c_str(), 1);
-  }
-  setenv("TORCHELASTIC_RUN_ID", job.c_str(), 1);
-  comm::WorldOptions options;
-  options.backend = backend;
-  return comm::ConnectedWorld::Connect(options);
 }
 
 }  // namespace
@@ -195,9 +176,11 @@ absl::Status TrainOnProcesses(const TrainingRun& run, const Plan& plan, int rank
   std::vector<ExpectedTensors> outputs(expected.outputs.begin(), expected.outputs.end());
   ExpectedTensors states(expected.states), others(expected.others);
   const std::string job = NewJob();
+  comm::WorldOptions options;
+  options.backend = backend;
   const std::vector<absl::Status> statuses =
       comm::RunProcesses(ranks, [&](int number, const comm::Exchange&) -> absl::Status {
-        ASSIGN_OR_RETURN(const auto world, ConnectProcess(number, ranks, job, backend));
+        ASSIGN_OR_RETURN(const auto world, comm::ConnectProcess(number, ranks, job, options));
         TrainingRank rank(run, *world);
         return RunRank(run, std::move(compiled[number]), rank,
                        {[&](int step) { return &outputs[step]; }, &states, &others, [] {}});

@@ -2,7 +2,6 @@
 // and checks that all give the same bytes.
 #include "collectives/world.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <memory>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/connected_world.h"
 #include "collectives/fake/fake.h"
+#include "collectives/testing/connect_process.h"
 #include "collectives/testing/ranks.h"
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"
@@ -93,19 +93,6 @@ std::vector<std::string> ResultsOfThreads(uint64_t seed) {
   return results;
 }
 
-absl::StatusOr<std::unique_ptr<ConnectedWorld>> ConnectProcess(int rank, const std::string& job,
-                                                               const WorldOptions& options) {
-  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TESSERA_SECRET", "TESSERA_LISTEN_FD"}) {
-    unsetenv(name);
-  }
-  for (const char* name : {"RANK", "LOCAL_RANK"}) setenv(name, absl::StrCat(rank).c_str(), 1);
-  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
-    setenv(name, absl::StrCat(kRanks).c_str(), 1);
-  }
-  setenv("TORCHELASTIC_RUN_ID", job.c_str(), 1);
-  return ConnectedWorld::Connect(options);
-}
-
 TEST(WorldTest, ThreadsAndProcessesGiveTheSameResults) {
   const std::vector<std::string> expected = ResultsOfThreads(0);
   EXPECT_EQ(ResultsOfThreads(1), expected);
@@ -116,7 +103,7 @@ TEST(WorldTest, ThreadsAndProcessesGiveTheSameResults) {
     const std::string job = absl::StrCat("world_test-", getpid(), "-", backend);
     const auto statuses =
         RunProcesses(kRanks, [&](int rank, const Exchange& /*exchange*/) -> absl::Status {
-          ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, job, options));
+          ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, kRanks, job, options));
           if (world->backend() != backend) return absl::InternalError("another backend");
           std::string results;
           RETURN_IF_ERROR(Drive(*world, &results));
@@ -138,7 +125,7 @@ TEST(WorldTest, ALackOfMemoryOnOneRankIsReportedOnAllRanks) {
     const std::string job = absl::StrCat("world_test-", getpid(), "-lack-", backend);
     const auto statuses =
         RunProcesses(kRanks, [&](int rank, const Exchange& /*exchange*/) -> absl::Status {
-          ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, job, options));
+          ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, kRanks, job, options));
           const absl::Status status = world->Allocate(rank == 3 ? kTooMuch : 1000).status();
           if (!absl::IsResourceExhausted(status) ||
               !absl::StartsWith(status.message(),
@@ -161,7 +148,7 @@ TEST(WorldTest, MemoryOfARankOnItsOwnIsComparedWithWhatIsAvailable) {
   const std::string job = absl::StrCat("world_test-", getpid(), "-available");
   const auto statuses =
       RunProcesses(kRanks, [&](int rank, const Exchange& /*exchange*/) -> absl::Status {
-        ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, job, options));
+        ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, kRanks, job, options));
         const absl::Status status = world->Allocate(int64_t{1} << 46).status();
         RETURN_IF_ERROR(world->Leave());
         return absl::StrContains(status.message(), " are available)")

@@ -112,6 +112,23 @@ struct RankRun {
   }
 };
 
+// Runs a planned Program "test" once, and returns the padded elements of each output. `x` are those
+// of the input "x".
+inline absl::StatusOr<std::vector<std::vector<double>>> RunOnce(comm::World& rank,
+                                                                const Program& program,
+                                                                absl::Span<const double> x) {
+  RankRun run(MakeReferenceBackend());
+  RETURN_IF_ERROR(run.Start(rank, program));
+  RETURN_IF_ERROR(run.engine->SetInput("test", "x", x));
+  RETURN_IF_ERROR(run.engine->Run("test"));
+  std::vector<std::vector<double>> outputs;
+  for (const auto& [name, value] : program.outputs) {
+    outputs.emplace_back(NumElements(program.value(value).type.shape));
+    RETURN_IF_ERROR(run.engine->ReadOutput("test", name, absl::MakeSpan(outputs.back())));
+  }
+  return outputs;
+}
+
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_RUNTIME_TESTING_RANKS_H_
