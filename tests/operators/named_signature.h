@@ -38,6 +38,10 @@ struct NamedSignature {
   }
 };
 
+// Returns whether ranks that compute by `declared`, with its units multiplied by some number, need
+// no more than the inputs of `wanted`, and can make its outputs from theirs.
+bool Implies(const Signature& declared, const Signature& wanted);
+
 // Splits "S(0, T), B" into "S(0, T)" and "B".
 std::vector<std::string> LayoutTexts(absl::string_view text);
 

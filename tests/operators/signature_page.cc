@@ -29,9 +29,10 @@ This page is written by
 
     ./bazelw run //tests/operators:signature_table
 
-The dimensions of a use are letters. "Tried" is the number of combinations of input layouts; if there are more
-than 12000, only those with at most two kinds of layouts besides `B` are tried, where splits along one letter are
-one kind. Partial values of inputs that a kernel does not read are not tried.
+The dimensions of a use are letters. "Tried" is the number of combinations of input layouts whose shards the
+operator's shape rule takes; no other can be computed. If there are more than 12000 combinations of layouts, only
+those with at most two kinds besides `B` are tried, where splits along one letter are one kind. Partial values of
+inputs that a kernel does not read are not tried.
 
 | operator | use | signatures | right, but not declared | sizes | tried |
 |---|---|---|---|---|---|

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/mesh.h"
-#include "core/layout/signature_fit.h"
 #include "core/ops/operator_list.h"
 #include "core/status/check.h"
 #include "tests/operators/distributed_use.h"
@@ -36,39 +35,6 @@ Candidates PartialsOf(DType dtype) {
   }
   if (IsFloating(dtype)) partials.push_back({AxisLayout::Partial(Reduction::kLogSumExp)});
   return partials;
-}
-
-// Returns whether a rank that has a value as `from` can make it `to` without communication; B only
-// becomes a split if `takes_splits`.
-bool Converts(const AxisLayout& from, const AxisLayout& to, bool takes_splits) {
-  if (from == to) return true;
-  if (from.broadcast()) return to.partial() || takes_splits;
-  return from.split() && to.partial();
-}
-
-// Returns whether ranks that compute by `declared`, with its units multiplied by some number, need
-// no more than the inputs of `wanted`, and can make its outputs from theirs.
-bool Implies(const Signature& declared, const Signature& wanted) {
-  std::set<int64_t> factors = {1};
-  const auto add_factors = [&](const std::vector<AxisLayout>& of,
-                               const std::vector<AxisLayout>& to) {
-    for (size_t i = 0; i < of.size(); ++i) {
-      int64_t factor = 0;
-      if (of[i].split() && MatchesWithUnitFactor(of[i], to[i], factor)) factors.insert(factor);
-    }
-  };
-  add_factors(declared.inputs, wanted.inputs);
-  add_factors(declared.outputs, wanted.outputs);
-  return std::any_of(factors.begin(), factors.end(), [&](int64_t factor) {
-    const Signature scaled = WithUnits(declared, factor);
-    for (size_t i = 0; i < wanted.inputs.size(); ++i) {
-      if (!Converts(wanted.inputs[i], scaled.inputs[i], true)) return false;
-    }
-    for (size_t i = 0; i < wanted.outputs.size(); ++i) {
-      if (!Converts(scaled.outputs[i], wanted.outputs[i], false)) return false;
-    }
-    return true;
-  });
 }
 
 // A family, prepared at each of its sizes.
@@ -131,7 +97,7 @@ class FamilySpace {
     }
     MakeTrials();
     std::vector<NamedSignature> right;
-    Decide(inputs, right);
+    Decide(inputs, trials_[0]->Possible(inputs), right);
     return right;
   }
 
@@ -140,7 +106,7 @@ class FamilySpace {
     MakeTrials();
     std::vector<NamedSignature> right;
     LayoutIndices inputs(inputs_.size(), 0);
-    Try(0, inputs, decided.combinations, right);
+    TrySplits(0, inputs, decided.combinations, right);
     std::vector<NamedSignature> known = decided.declared;
     NamedSignature& broadcast = known.emplace_back();
     broadcast.inputs.resize(inputs_.size());
@@ -271,36 +237,61 @@ class FamilySpace {
     return absl::StrCat(std::string(1, family_.dims[input][named.layout.dim]), named.unit);
   }
 
-  // Returns whether the first `count` inputs have at most two kinds of layouts besides B.
-  bool HaveFewKinds(const LayoutIndices& inputs, size_t count) const {
+  // Returns whether inputs have at most two kinds of layouts besides B.
+  bool HaveFewKinds(const LayoutIndices& inputs) const {
     std::set<std::string> kinds;
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] != 0) kinds.insert(KindOf(i, inputs[i]));
     }
     return kinds.size() <= 2;
   }
 
-  // Tries all combinations of layouts of the inputs from `next` on, with those of the inputs before
-  // it.
-  void Try(size_t next, LayoutIndices& inputs, int64_t& combinations,
-           std::vector<NamedSignature>& right) {
-    if (next == inputs.size()) {
-      ++combinations;
-      Decide(inputs, right);
-      return;
-    }
+  bool MayBeTried(const LayoutIndices& inputs) const {
     double all = 1;
     for (const Candidates& of : inputs_) all *= static_cast<double>(of.size());
-    for (size_t l = 0; l < inputs_[next].size(); ++l) {
-      inputs[next] = static_cast<int>(l);
-      if (all > kMostCombinations && !HaveFewKinds(inputs, next + 1)) continue;
-      Try(next + 1, inputs, combinations, right);
+    return all <= kMostCombinations || HaveFewKinds(inputs);
+  }
+
+  // Tries all combinations of layouts: inputs from `next` on are split, or stay B. A partial value
+  // has the shape of a B, so if the shape rule takes none, partial values are not tried either.
+  void TrySplits(size_t next, LayoutIndices& inputs, int64_t& combinations,
+                 std::vector<NamedSignature>& right) const {
+    if (!MayBeTried(inputs)) return;
+    if (next == inputs.size()) {
+      const std::vector<Outcome> possible = trials_[0]->Possible(inputs);
+      if (!possible.empty()) TryPartials(0, inputs, possible, combinations, right);
+      return;
     }
+    for (size_t l = 0; l < inputs_[next].size(); ++l) {
+      if (inputs_[next][l].layout.partial()) continue;
+      inputs[next] = static_cast<int>(l);
+      TrySplits(next + 1, inputs, combinations, right);
+    }
+    inputs[next] = 0;
+  }
+
+  // Tries the same where inputs from `next` on that are B become partial, or stay B.
+  void TryPartials(size_t next, LayoutIndices& inputs, const std::vector<Outcome>& possible,
+                   int64_t& combinations, std::vector<NamedSignature>& right) const {
+    if (!MayBeTried(inputs)) return;
+    if (next == inputs.size()) {
+      ++combinations;
+      Decide(inputs, possible, right);
+      return;
+    }
+    TryPartials(next + 1, inputs, possible, combinations, right);
+    if (inputs[next] != 0) return;
+    for (size_t l = 0; l < inputs_[next].size(); ++l) {
+      if (!inputs_[next][l].layout.partial()) continue;
+      inputs[next] = static_cast<int>(l);
+      TryPartials(next + 1, inputs, possible, combinations, right);
+    }
+    inputs[next] = 0;
   }
 
   // Appends the signatures with these inputs that are right in all trials.
-  void Decide(const LayoutIndices& inputs, std::vector<NamedSignature>& right) const {
-    std::vector<Outcome> outcomes = trials_[0]->Possible(inputs);
+  void Decide(const LayoutIndices& inputs, std::vector<Outcome> outcomes,
+              std::vector<NamedSignature>& right) const {
     bool partial = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
       partial = partial || inputs_[i][inputs[i]].layout.partial();

@@ -31,7 +31,7 @@ struct DecidedSignatures {
   std::vector<NamedSignature> declared;  // at every size
   std::vector<NamedSignature> missing;
   std::vector<std::string> wrong;  // what is wrong with each declared one that is
-  int64_t combinations = 0;        // of input layouts that were tried
+  int64_t combinations = 0;        // of input layouts that the shape rule takes
 };
 
 // Returns the signatures that an operator declares.
