@@ -103,7 +103,9 @@ void LayoutGraph::AddStep(int node, Kind kind, AxisMask axes, const MeshLayout& 
   edge.step = true;
   edge.kind = kind;
   edge.axes = axes;
-  for (CollectiveCall& call : CollectivesOf(step, type_, mesh_)) {
+  std::vector<CollectiveCall> calls =
+      CollectivesOf(step, type_.dtype, nodes_[node].local, nodes_[edge.target].local, mesh_);
+  for (CollectiveCall& call : calls) {
     for (int& axis : call.axes) axis = axes_[axis];
     edge.seconds += prices_.Seconds(call, priced_);
   }

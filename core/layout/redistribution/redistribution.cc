@@ -88,15 +88,20 @@ std::string Redistribution::ToString(const Mesh& mesh) const {
 
 std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const TensorType& type,
                                           const Mesh& mesh) {
+  return CollectivesOf(step, type.dtype, LocalShape(step.from, type.shape, mesh),
+                       LocalShape(step.to, type.shape, mesh), mesh);
+}
+
+std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, DType dtype,
+                                          const Shape& input, const Shape& output,
+                                          const Mesh& mesh) {
   if (step.kind == Kind::kSlice || step.kind == Kind::kZeroElsewhere) return {};
   int64_t ranks = 1;
   for (const int axis : step.axes) ranks *= mesh.axis(axis).size;
   const AxisLayout& before = step.from.axis(step.axes[0]);
-  const Shape input = LocalShape(step.from, type.shape, mesh);
-  const Shape output = LocalShape(step.to, type.shape, mesh);
 
   CollectiveCall call;
-  call.dtype = type.dtype;
+  call.dtype = dtype;
   call.axes.assign(step.axes.begin(), step.axes.end());
   std::vector<CollectiveCall> calls;
   if (before.partial()) {

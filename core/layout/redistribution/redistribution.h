@@ -66,6 +66,10 @@ Reduction ReductionOf(const AxisLayout& partial);
 // collective, or unpacked after it.
 std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const TensorType& type,
                                           const Mesh& mesh);
+// The same with the padded local shapes before and after the step.
+std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, DType dtype,
+                                          const Shape& input, const Shape& output,
+                                          const Mesh& mesh);
 
 struct Redistribution {
   std::vector<RedistributionStep> steps;
