@@ -298,6 +298,67 @@ MeshLayout Changed(MeshLayout layout, int changes, Draw& draw) {
   return layout;
 }
 
+// Draws layouts of a tensor, with units, and in each nesting.
+std::vector<MeshLayout> DrawLayouts(int count, const Mesh& mesh, int rank, Draw& draw) {
+  std::vector<MeshLayout> layouts;
+  while (static_cast<int>(layouts.size()) < count) {
+    MeshLayout layout(mesh.num_axes());
+    for (int i = 0; i < 2 * mesh.num_axes(); ++i) {
+      const int kind = draw(4);
+      const AxisLayout along = kind == 0   ? AxisLayout::Broadcast()
+                               : kind == 1 ? kSum
+                                           : AxisLayout::Split(draw(rank), 1 + draw(4) / 3);
+      layout = layout.With(draw(mesh.num_axes()), along);
+    }
+    layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+// On random meshes and tensors, with and without latency, a path through a third layout is never
+// cheaper, and a price is never below that of what must be received.
+TEST(RandomTriplesTest, PricesAreAMetric) {
+  Draw draw(41);
+  int triples = 0, cheaper_than_both = 0;
+  for (int setting = 0; setting < 120; ++setting) {
+    std::vector<int> sizes;
+    const int axes = setting % 10 == 0 ? 4 : 1 + draw(3);
+    for (int i = 0; i < axes; ++i) sizes.push_back(1 + draw(axes == 4 ? 2 : 5));
+    const Mesh mesh = MakeMesh(sizes);
+    Shape shape;
+    for (int rank = axes == 4 ? 2 : 1 + draw(3); rank > 0; --rank) shape.push_back(1 + draw(12));
+    const double seconds_per_step = setting % 2 == 0 ? 0 : 3;
+    const RingPrices prices(seconds_per_step, 1.0 / 8);
+    RedistributionFinder finder(mesh, &prices);
+    const std::vector<MeshLayout> layouts =
+        DrawLayouts(12, mesh, static_cast<int>(shape.size()), draw);
+    std::vector<std::vector<double>> price;
+    for (const MeshLayout& from : layouts) {
+      const auto found = finder.FindPrices(from, layouts, {DType::kF64, shape});
+      ASSERT_TRUE(found.ok()) << found.status();
+      price.push_back(*found);
+    }
+    for (size_t a = 0; a < layouts.size(); ++a) {
+      ASSERT_EQ(price[a][a], 0);
+      for (size_t c = 0; c < layouts.size(); ++c) {
+        const std::string pair =
+            absl::StrCat(ShapeToString(shape), " on ", mesh.ToString(), ": ",
+                         layouts[a].ToString(mesh), ", ", layouts[c].ToString(mesh));
+        ASSERT_GE(price[a][c] + 1e-9, MustReceive(layouts[a], layouts[c], shape, mesh)) << pair;
+        for (size_t b = 0; b < layouts.size(); ++b) {
+          if (!MayBeOnTheWay(layouts[a], layouts[b], layouts[c])) continue;
+          ASSERT_LE(price[a][c], price[a][b] + price[b][c] + 1e-9)
+              << pair << " by " << layouts[b].ToString(mesh);
+          ++triples;
+          if (price[a][c] + 1e-9 < price[a][b] + price[b][c]) ++cheaper_than_both;
+        }
+      }
+    }
+  }
+  EXPECT_GE(triples, 100'000);
+  EXPECT_GT(cheaper_than_both, triples / 10);
+}
+
 TEST(ManyAxesTest, RandomPairsOnFiveAndSixAxes) {
   Draw draw(5);
   const RingPrices prices(0, 1.0 / 8);
