@@ -95,8 +95,9 @@ void LayoutPrices::Start(int source, AxisMask sums) {
 
 const std::vector<double>& LayoutPrices::Find(AxisMask sums) {
   if (const auto known = found_.find(sums); known != found_.end()) return known->second;
-  const int added = std::bit_width(static_cast<unsigned>(sums & ~first_)) - 1;
-  std::vector<double> all = Find(static_cast<AxisMask>(sums & ~(1 << added)));
+  const auto last = std::bit_floor(static_cast<unsigned>(sums & ~first_));
+  const int added = std::countr_zero(last);
+  std::vector<double> all = Find(static_cast<AxisMask>(sums & ~last));
   for (size_t node = 0; node < all.size(); ++node) ReachSum(added, static_cast<int>(node), all);
   Settle(sums, all);
   return found_[sums] = std::move(all);

@@ -148,7 +148,8 @@ std::string ToString(const PackedParts& parts) {
 
 TEST(PackedPartsTest, CommonSplitsAreFewCopies) {
   const Mesh mesh = MakeMesh({4, 2});
-  const auto copies = [&](const Shape& tensor, const std::string& layout, std::vector<int> axes) {
+  const auto copies = [&](const Shape& tensor, const std::string& layout,
+                          const std::vector<int>& axes) {
     return ToString(PackedParts(tensor, Parse(layout, mesh), axes, mesh));
   };
   EXPECT_EQ(copies({3, 8, 5}, "a: S(1)", {0}),
