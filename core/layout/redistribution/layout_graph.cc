@@ -4,12 +4,22 @@
 #include <bit>
 #include <tuple>
 
+#include "absl/container/inlined_vector.h"
+
 namespace tessera {
 namespace {
 
 constexpr int kDigitBits = 16, kNestingBits = 4;
 
 bool Has(uint64_t mask, int i) { return (mask >> i & 1) != 0; }
+
+absl::InlinedVector<int, 4> AxesIn(LayoutPrices::AxisMask mask) {
+  absl::InlinedVector<int, 4> axes;
+  for (int axis = 0; axis < LayoutPrices::kAxes; ++axis) {
+    if (Has(mask, axis)) axes.push_back(axis);
+  }
+  return axes;
+}
 
 }  // namespace
 
@@ -80,8 +90,7 @@ int LayoutGraph::SameElements(int node) {
 }
 
 bool LayoutGraph::AreInnermost(const MeshLayout& layout, AxisMask axes) const {
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    if (!Has(axes, axis)) continue;
+  for (const int axis : AxesIn(axes)) {
     const auto nested = layout.AxesSplitting(layout.axis(axis).dim);
     for (size_t i = nested.size(); nested[i - 1] != axis; --i) {
       if (!Has(axes, nested[i - 1])) return false;
@@ -93,9 +102,7 @@ bool LayoutGraph::AreInnermost(const MeshLayout& layout, AxisMask axes) const {
 void LayoutGraph::AddStep(int node, Kind kind, AxisMask axes, const MeshLayout& to) {
   RedistributionStep step;
   step.kind = kind;
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    if (Has(axes, axis)) step.axes.push_back(axis);
-  }
+  step.axes = AxesIn(axes);
   step.from = nodes_[node].layout;
   step.to = to;
   Edge edge;
@@ -157,15 +164,11 @@ void LayoutGraph::AddStepsAlong(int node, int axis) {
 
 void LayoutGraph::AddSplitsAlongSet(int node, Kind kind, AxisMask axes, uint64_t taken) {
   const bool several_dims = std::popcount(axes) == 2;
-  MeshLayout rest = nodes_[node].layout;
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    if (Has(axes, axis)) rest = rest.With(axis, AxisLayout::Broadcast());
-  }
+  const MeshLayout rest = WithBroadcast(nodes_[node].layout, AxesIn(axes));
   // Dimensions are split in ascending order, so that no layout is reached twice.
   const auto add = [&](const auto& self, const MeshLayout& layout, AxisMask left, int dim) -> void {
     if (left == 0) return AddStep(node, kind, axes, layout);
-    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      if (!Has(left, axis)) continue;
+    for (const int axis : AxesIn(left)) {
       for (const AxisLayout& split : splits_) {
         if (split.dim < dim || Has(taken, split.dim)) continue;
         if (!several_dims && left != axes && split.dim != dim) continue;
@@ -180,12 +183,10 @@ void LayoutGraph::AddStepsAlongSet(int node, AxisMask axes) {
   const MeshLayout layout = nodes_[node].layout;
   bool split = true;
   uint64_t dims = 0;
-  MeshLayout complete = layout;
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    if (!Has(axes, axis)) continue;
+  const MeshLayout complete = WithBroadcast(layout, AxesIn(axes));
+  for (const int axis : AxesIn(axes)) {
     split = split && layout.axis(axis).split();
     if (split) dims |= uint64_t{1} << layout.axis(axis).dim;
-    complete = complete.With(axis, AxisLayout::Broadcast());
   }
   if (split && AreInnermost(layout, axes)) {
     AddStep(node, Kind::kAllGather, axes, complete);
@@ -273,9 +274,7 @@ std::optional<Redistribution> LayoutGraph::Find(const MeshLayout& from, const Me
     if (edge.step) {
       RedistributionStep step;
       step.kind = edge.kind;
-      for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-        if (Has(edge.axes, axis)) step.axes.push_back(axis);
-      }
+      step.axes = AxesIn(edge.axes);
       step.from = nodes_[previous].layout;
       step.to = nodes_[node].layout;
       found.steps.push_back(std::move(step));

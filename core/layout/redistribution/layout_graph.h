@@ -70,7 +70,7 @@ class LayoutGraph {
     // consecutive ranks are then summed first, as in a reduction over all axes, so that both give
     // the same bits.
     int outer_first = 0;
-    // Of equal distances, that to the node that changes the first axes is taken first.
+    // Among equal distances, the one to the node that changes the first axes is taken first.
     uint64_t order = 0;
   };
   // The state of a node in the current search.
