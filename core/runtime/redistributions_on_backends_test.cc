@@ -21,12 +21,6 @@
 namespace tessera {
 namespace {
 
-// Each call costs the same, so that as many axes as possible are along one.
-class CallPrices final : public CollectivePrices {
- public:
-  double Seconds(const CollectiveCall& /*call*/, const Mesh& /*mesh*/) const override { return 1; }
-};
-
 // The redistributions from one layout to all others.
 struct Job {
   MeshLayout from;
@@ -76,9 +70,7 @@ class RedistributionsOnBackendsTest : public ::testing::TestWithParam<Setting> {
 
 TEST_P(RedistributionsOnBackendsTest, AllGiveTheSameBits) {
   const Setting& setting = GetParam();
-  std::vector<Mesh::Axis> axes;
-  for (const int size : setting.mesh) axes.push_back({absl::StrCat("a", axes.size()), size});
-  const Mesh mesh = *Mesh::Create(axes);
+  const Mesh mesh = MeshOfSizes(setting.mesh);
   const int ranks = mesh.size();
   const std::vector<Job> jobs = JobsOn(mesh, setting.shape);
   int along_several = 0;

@@ -21,12 +21,6 @@ const AxisLayout kSum = AxisLayout::Partial();
 const AxisLayout kMax = AxisLayout::Partial(AxisLayout::Reduction::kMax);
 const AxisLayout kLse = AxisLayout::Partial(AxisLayout::Reduction::kLogSumExp);
 
-// Each call costs the same, so that as many axes as possible are along one.
-class CallPrices final : public CollectivePrices {
- public:
-  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override { return 1; }
-};
-
 struct Setting {
   std::vector<int> mesh;
   std::vector<AxisLayout> along;  // in addition to B
@@ -87,9 +81,7 @@ std::vector<std::vector<LocalArray>> RunOnRanks(const Program& program, const Ra
 }
 
 TEST_P(RedistributionsTest, RanksHoldTheRightValues) {
-  std::vector<Mesh::Axis> axes;
-  for (const int size : GetParam().mesh) axes.push_back({absl::StrCat("a", axes.size()), size});
-  const Mesh mesh = *Mesh::Create(axes);
+  const Mesh mesh = MeshOfSizes(GetParam().mesh);
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const std::vector<MeshLayout> layouts = AllLayouts(mesh, GetParam().along);
   const CallPrices calls;

@@ -70,12 +70,6 @@ std::string NameOf(const Setting& setting) {
   return name;
 }
 
-Mesh MakeMesh(const std::vector<int>& sizes) {
-  std::vector<Mesh::Axis> axes;
-  for (size_t i = 0; i < sizes.size(); ++i) axes.push_back({absl::StrCat("a", i), sizes[i]});
-  return *Mesh::Create(std::move(axes));
-}
-
 // Integers, so that sums are exact.
 std::vector<double> Values(const Shape& shape) {
   std::vector<double> values;
@@ -132,12 +126,6 @@ bool MayBeOnTheWay(const MeshLayout& from, const MeshLayout& middle, const MeshL
   return true;
 }
 
-// Each call costs the same, so that as many axes as possible are along one.
-class CallPrices final : public CollectivePrices {
- public:
-  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override { return 1; }
-};
-
 // The price is in elements. Collectives along several axes cost so much that none is taken.
 class OneAxisPrices final : public CollectivePrices {
  public:
@@ -175,7 +163,7 @@ class RedistributionValuesTest : public ::testing::TestWithParam<Setting> {
 };
 
 TEST_P(RedistributionValuesTest, RanksEndUpWithTheRightValues) {
-  const Mesh mesh = MakeMesh(GetParam().mesh);
+  const Mesh mesh = MeshOfSizes(GetParam().mesh);
   const CallPrices calls;
   int along_several = 0;
   for (const CollectivePrices* prices : std::vector<const CollectivePrices*>{&prices_, &calls}) {
@@ -205,7 +193,7 @@ TEST_P(RedistributionValuesTest, RanksEndUpWithTheRightValues) {
 }
 
 TEST_P(RedistributionValuesTest, PricesAreThoseOfTheStepsAndNotAboveAxisByAxis) {
-  const Mesh mesh = MakeMesh(GetParam().mesh);
+  const Mesh mesh = MeshOfSizes(GetParam().mesh);
   const OneAxisPrices one_axis_prices;
   const std::vector<MeshLayout> targets = AllLayouts(mesh, GetParam().targets);
   for (const Shape& shape : GetParam().shapes) {
@@ -239,7 +227,7 @@ TEST_P(RedistributionValuesTest, PricesAreThoseOfTheStepsAndNotAboveAxisByAxis) 
 }
 
 TEST_P(RedistributionValuesTest, PricesAreAMetricAndCoverWhatMustBeReceived) {
-  const Mesh mesh = MakeMesh(GetParam().mesh);
+  const Mesh mesh = MeshOfSizes(GetParam().mesh);
   const std::vector<MeshLayout> sources = AllLayouts(mesh, GetParam().sources);
   const std::vector<MeshLayout> targets = AllLayouts(mesh, GetParam().targets);
   for (const Shape& shape : GetParam().shapes) {
@@ -324,7 +312,7 @@ TEST(RandomTriplesTest, PricesAreAMetric) {
     std::vector<int> sizes;
     const int axes = setting % 10 == 0 ? 4 : 1 + draw(3);
     for (int i = 0; i < axes; ++i) sizes.push_back(1 + draw(axes == 4 ? 2 : 5));
-    const Mesh mesh = MakeMesh(sizes);
+    const Mesh mesh = MeshOfSizes(sizes);
     Shape shape;
     for (int rank = axes == 4 ? 2 : 1 + draw(3); rank > 0; --rank) shape.push_back(1 + draw(12));
     const double seconds_per_step = setting % 2 == 0 ? 0 : 3;
@@ -365,7 +353,7 @@ TEST(ManyAxesTest, RandomPairsOnFiveAndSixAxes) {
   int searched = 0, gathered = 0;
   for (const std::vector<int>& sizes :
        std::vector<std::vector<int>>{{2, 2, 2, 2, 2}, {2, 3, 2, 1, 2, 2}, {2, 2, 2, 2, 2, 2}}) {
-    const Mesh mesh = MakeMesh(sizes);
+    const Mesh mesh = MeshOfSizes(sizes);
     for (const Shape& shape : std::vector<Shape>{{32, 64}, {9, 14}}) {
       RedistributionFinder finder(mesh, &prices);
       const TensorType type = {DType::kF64, shape};
@@ -395,7 +383,7 @@ TEST(ManyAxesTest, RandomPairsOnFiveAndSixAxes) {
 }
 
 TEST(ManyAxesTest, SumsOverManyAxesAreScattered) {
-  const Mesh mesh = MakeMesh({2, 2, 2, 2, 2});
+  const Mesh mesh = MeshOfSizes({2, 2, 2, 2, 2});
   const RingPrices prices(0, 1);
   RedistributionFinder finder(mesh, &prices);
   const MeshLayout from(std::vector<AxisLayout>(5, kSum));
@@ -410,7 +398,7 @@ TEST(ManyAxesTest, SumsOverManyAxesAreScattered) {
 }
 
 TEST(ManyAxesTest, NoMaximumIsMade) {
-  const Mesh mesh = MakeMesh({2, 2, 2, 2, 2});
+  const Mesh mesh = MeshOfSizes({2, 2, 2, 2, 2});
   const RingPrices prices(0, 1);
   RedistributionFinder finder(mesh, &prices);
   const MeshLayout from(std::vector<AxisLayout>(5, kRows)), to(std::vector<AxisLayout>(5, kMax));

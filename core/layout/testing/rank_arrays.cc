@@ -165,6 +165,12 @@ double Combine(AxisLayout::Reduction reduction, absl::Span<const double> shares)
   return 0;
 }
 
+Mesh MeshOfSizes(const std::vector<int>& sizes) {
+  std::vector<Mesh::Axis> axes;
+  for (const int size : sizes) axes.push_back({absl::StrCat("a", axes.size()), size});
+  return *Mesh::Create(std::move(axes));
+}
+
 std::vector<MeshLayout> AllLayouts(const Mesh& mesh, absl::Span<const AxisLayout> along) {
   std::vector<MeshLayout> layouts = {MeshLayout(mesh.num_axes())};
   for (size_t done = 0; done < layouts.size(); ++done) {

@@ -1,5 +1,5 @@
 // For tests: holds the local buffers of all ranks of a mesh, and executes redistribution steps on
-// them as their definitions say.
+// them as their definitions say; meshes and prices to find steps with.
 #ifndef TESSERA_CORE_LAYOUT_TESTING_RANK_ARRAYS_H_
 #define TESSERA_CORE_LAYOUT_TESTING_RANK_ARRAYS_H_
 
@@ -10,9 +10,19 @@
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
 #include "core/layout/redistribution/redistribution.h"
+#include "core/layout/traffic/collective_call.h"
 #include "core/tensor/shape.h"
 
 namespace tessera {
+
+// Returns the mesh of axes "a0", "a1", ... of these sizes.
+Mesh MeshOfSizes(const std::vector<int>& sizes);
+
+// Prices each call the same, so that as many axes as possible are along one.
+class CallPrices final : public CollectivePrices {
+ public:
+  double Seconds(const CollectiveCall& /*call*/, const Mesh& /*mesh*/) const override { return 1; }
+};
 
 // Returns all layouts in which each axis is B or one of `along`, in all nesting orders.
 std::vector<MeshLayout> AllLayouts(const Mesh& mesh, absl::Span<const AxisLayout> along);
