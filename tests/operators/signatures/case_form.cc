@@ -1,4 +1,4 @@
-#include "tests/operators/case_form.h"
+#include "tests/operators/signatures/case_form.h"
 
 #include <utility>
 

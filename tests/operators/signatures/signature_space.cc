@@ -1,4 +1,4 @@
-#include "tests/operators/signature_space.h"
+#include "tests/operators/signatures/signature_space.h"
 
 #include <algorithm>
 #include <memory>
@@ -13,7 +13,7 @@
 #include "core/status/check.h"
 #include "tests/operators/distributed_use.h"
 #include "tests/operators/run_kernel.h"
-#include "tests/operators/signature_trial.h"
+#include "tests/operators/signatures/signature_trial.h"
 
 namespace tessera::operator_tests {
 namespace {

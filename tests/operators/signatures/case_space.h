@@ -1,7 +1,7 @@
 // The uses of operators by which their layout signatures are decided: few and small ones, each at
 // sizes that divide the ranks, that do not, and that leave some ranks without a part.
-#ifndef TESSERA_TESTS_OPERATORS_CASE_SPACE_H_
-#define TESSERA_TESTS_OPERATORS_CASE_SPACE_H_
+#ifndef TESSERA_TESTS_OPERATORS_SIGNATURES_CASE_SPACE_H_
+#define TESSERA_TESTS_OPERATORS_SIGNATURES_CASE_SPACE_H_
 
 #include <cstdint>
 #include <string>
@@ -38,4 +38,4 @@ std::vector<CaseFamily> FamiliesOf(absl::string_view op);
 
 }  // namespace tessera::operator_tests
 
-#endif  // TESSERA_TESTS_OPERATORS_CASE_SPACE_H_
+#endif  // TESSERA_TESTS_OPERATORS_SIGNATURES_CASE_SPACE_H_

@@ -1,12 +1,12 @@
 // The text of docs/layout-signatures.md, which shows what operators declare and what they lack.
-#ifndef TESSERA_TESTS_OPERATORS_SIGNATURE_PAGE_H_
-#define TESSERA_TESTS_OPERATORS_SIGNATURE_PAGE_H_
+#ifndef TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_PAGE_H_
+#define TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_PAGE_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "tests/operators/case_space.h"
-#include "tests/operators/signature_space.h"
+#include "tests/operators/signatures/case_space.h"
+#include "tests/operators/signatures/signature_space.h"
 
 namespace tessera::operator_tests {
 
@@ -22,4 +22,4 @@ std::string RowStart(absl::string_view op);
 
 }  // namespace tessera::operator_tests
 
-#endif  // TESSERA_TESTS_OPERATORS_SIGNATURE_PAGE_H_
+#endif  // TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_PAGE_H_

@@ -1,4 +1,4 @@
-#include "tests/operators/named_signature.h"
+#include "tests/operators/signatures/named_signature.h"
 
 #include <algorithm>
 #include <set>

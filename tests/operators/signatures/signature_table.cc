@@ -1,5 +1,5 @@
 // Writes docs/layout-signatures.md:
-//   ./bazelw run //tests/operators:signature_table
+//   ./bazelw run //tests/operators/signatures:signature_table
 // Outside of `bazel run` it prints the page.
 #include <cstdlib>
 #include <fstream>
@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/operator_list.h"
-#include "tests/operators/case_space.h"
-#include "tests/operators/signature_page.h"
-#include "tests/operators/signature_space.h"
+#include "tests/operators/signatures/case_space.h"
+#include "tests/operators/signatures/signature_page.h"
+#include "tests/operators/signatures/signature_space.h"
 
 int main() {
   using namespace tessera;                  // NOLINT(google-build-using-namespace)

@@ -1,11 +1,11 @@
-#include "tests/operators/case_space.h"
+#include "tests/operators/signatures/case_space.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tests/operators/case_form.h"
 #include "tests/operators/case_list.h"
+#include "tests/operators/signatures/case_form.h"
 
 namespace tessera::operator_tests {
 namespace {

@@ -1,6 +1,6 @@
 // Tries combinations of layouts of one use of an operator on the ranks of one axis.
-#ifndef TESSERA_TESTS_OPERATORS_SIGNATURE_TRIAL_H_
-#define TESSERA_TESTS_OPERATORS_SIGNATURE_TRIAL_H_
+#ifndef TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_TRIAL_H_
+#define TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_TRIAL_H_
 
 #include <string>
 #include <vector>
@@ -76,4 +76,4 @@ class SignatureTrial {
 
 }  // namespace tessera::operator_tests
 
-#endif  // TESSERA_TESTS_OPERATORS_SIGNATURE_TRIAL_H_
+#endif  // TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_TRIAL_H_

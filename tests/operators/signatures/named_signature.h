@@ -1,14 +1,14 @@
 // Layouts and signatures of a family of cases, whose units have names: at each size of the family
 // they are others.
-#ifndef TESSERA_TESTS_OPERATORS_NAMED_SIGNATURE_H_
-#define TESSERA_TESTS_OPERATORS_NAMED_SIGNATURE_H_
+#ifndef TESSERA_TESTS_OPERATORS_SIGNATURES_NAMED_SIGNATURE_H_
+#define TESSERA_TESTS_OPERATORS_SIGNATURES_NAMED_SIGNATURE_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "core/layout/layout.h"
-#include "tests/operators/case_space.h"
+#include "tests/operators/signatures/case_space.h"
 
 namespace tessera::operator_tests {
 
@@ -47,4 +47,4 @@ std::vector<std::string> LayoutTexts(absl::string_view text);
 
 }  // namespace tessera::operator_tests
 
-#endif  // TESSERA_TESTS_OPERATORS_NAMED_SIGNATURE_H_
+#endif  // TESSERA_TESTS_OPERATORS_SIGNATURES_NAMED_SIGNATURE_H_

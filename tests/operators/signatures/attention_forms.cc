@@ -1,5 +1,5 @@
-#include "tests/operators/case_form.h"
 #include "tests/operators/case_list.h"
+#include "tests/operators/signatures/case_form.h"
 
 namespace tessera::operator_tests {
 namespace {

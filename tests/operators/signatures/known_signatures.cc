@@ -1,4 +1,4 @@
-#include "tests/operators/known_signatures.h"
+#include "tests/operators/signatures/known_signatures.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Every layout signature that an operator declares is right, and every right one that it does not
 // declare is listed with a reason (known_signatures.cc). docs/layout-signatures.md shows both.
-#include "tests/operators/signature_space.h"
+#include "tests/operators/signatures/signature_space.h"
 
 #include <algorithm>
 #include <fstream>
@@ -19,11 +19,11 @@
 #include "core/ops/operator_list.h"
 #include "core/tensor/random.h"
 #include "gtest/gtest.h"
-#include "tests/operators/case_space.h"
 #include "tests/operators/distributed_use.h"
-#include "tests/operators/known_signatures.h"
 #include "tests/operators/run_kernel.h"
-#include "tests/operators/signature_page.h"
+#include "tests/operators/signatures/case_space.h"
+#include "tests/operators/signatures/known_signatures.h"
+#include "tests/operators/signatures/signature_page.h"
 
 namespace tessera::operator_tests {
 namespace {
@@ -31,7 +31,7 @@ namespace {
 // So many pairs of signatures of a use are checked on a mesh of two axes, or all if it has fewer.
 constexpr size_t kMostPairs = 40;
 
-constexpr char kRemedy[] = "run ./bazelw run //tests/operators:signature_table";
+constexpr char kRemedy[] = "run ./bazelw run //tests/operators/signatures:signature_table";
 
 std::string ReadPage() {
   std::ifstream file("docs/layout-signatures.md");
@@ -68,7 +68,7 @@ TEST_P(SignatureSpaceTest, DeclaredAreRightAndRightOnesAreDeclared) {
       missing.insert(text);
       EXPECT_NE(ReasonOfMissing(op, text), nullptr)
           << text << " is right: declare it in core/ops, or list it with a reason in "
-          << "tests/operators/known_signatures.cc";
+          << "tests/operators/signatures/known_signatures.cc";
     }
     absl::StrAppend(&rows, PageRow(family, decided));
   }
@@ -76,7 +76,8 @@ TEST_P(SignatureSpaceTest, DeclaredAreRightAndRightOnesAreDeclared) {
     if (std::find(known.ops.begin(), known.ops.end(), op) == known.ops.end()) continue;
     for (const std::string& text : known.signatures) {
       EXPECT_EQ(missing.count(text), 1u)
-          << text << " is listed in tests/operators/known_signatures.cc, but it is not missing";
+          << text
+          << " is listed in tests/operators/signatures/known_signatures.cc, but it is not missing";
     }
   }
   EXPECT_EQ(RowsOnPage(op), rows) << kRemedy;

@@ -1,7 +1,7 @@
 // How families of cases are written: an operator, the letters of its inputs' dimensions, and sizes
 // of the letters.
-#ifndef TESSERA_TESTS_OPERATORS_CASE_FORM_H_
-#define TESSERA_TESTS_OPERATORS_CASE_FORM_H_
+#ifndef TESSERA_TESTS_OPERATORS_SIGNATURES_CASE_FORM_H_
+#define TESSERA_TESTS_OPERATORS_SIGNATURES_CASE_FORM_H_
 
 #include <cstdint>
 #include <functional>
@@ -75,4 +75,4 @@ inline const std::vector<std::string> kRowsColumns = {"R=5 C=7", "R=6 C=4", "R=4
 
 }  // namespace tessera::operator_tests
 
-#endif  // TESSERA_TESTS_OPERATORS_CASE_FORM_H_
+#endif  // TESSERA_TESTS_OPERATORS_SIGNATURES_CASE_FORM_H_

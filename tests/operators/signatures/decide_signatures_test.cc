@@ -7,8 +7,8 @@
 #include "core/layout/layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/operators/case_space.h"
-#include "tests/operators/signature_space.h"
+#include "tests/operators/signatures/case_space.h"
+#include "tests/operators/signatures/signature_space.h"
 
 namespace tessera::operator_tests {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/operators/signature_trial.h"
+#include "tests/operators/signatures/signature_trial.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,8 +10,8 @@
 // converts by itself is not missing: it takes its split of an input that is B, makes inputs that
 // are B or split partial, and outputs, too, by setting what it lacks to the identity. But it does
 // not take its split of an output that is B: then it has computed more than it needs.
-#ifndef TESSERA_TESTS_OPERATORS_SIGNATURE_SPACE_H_
-#define TESSERA_TESTS_OPERATORS_SIGNATURE_SPACE_H_
+#ifndef TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_SPACE_H_
+#define TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_SPACE_H_
 
 #include <cstdint>
 #include <functional>
@@ -22,8 +22,8 @@
 #include "core/graph/operator.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/layout.h"
-#include "tests/operators/case_space.h"
-#include "tests/operators/named_signature.h"
+#include "tests/operators/signatures/case_space.h"
+#include "tests/operators/signatures/named_signature.h"
 
 namespace tessera::operator_tests {
 
@@ -48,4 +48,4 @@ std::vector<NamedSignature> RightSignaturesWith(const CaseFamily& family, Backen
 
 }  // namespace tessera::operator_tests
 
-#endif  // TESSERA_TESTS_OPERATORS_SIGNATURE_SPACE_H_
+#endif  // TESSERA_TESTS_OPERATORS_SIGNATURES_SIGNATURE_SPACE_H_

@@ -1,7 +1,7 @@
 // The one list of what operators do not declare, with reasons: signatures that are right but
 // missing, and layouts of inputs that people ask for, of which no output can be computed.
-#ifndef TESSERA_TESTS_OPERATORS_KNOWN_SIGNATURES_H_
-#define TESSERA_TESTS_OPERATORS_KNOWN_SIGNATURES_H_
+#ifndef TESSERA_TESTS_OPERATORS_SIGNATURES_KNOWN_SIGNATURES_H_
+#define TESSERA_TESTS_OPERATORS_SIGNATURES_KNOWN_SIGNATURES_H_
 
 #include <string>
 #include <vector>
@@ -39,4 +39,4 @@ const Reason* ReasonOfMissing(absl::string_view op, absl::string_view signature)
 
 }  // namespace tessera::operator_tests
 
-#endif  // TESSERA_TESTS_OPERATORS_KNOWN_SIGNATURES_H_
+#endif  // TESSERA_TESTS_OPERATORS_SIGNATURES_KNOWN_SIGNATURES_H_

@@ -1,10 +1,10 @@
-#include "tests/operators/signature_page.h"
+#include "tests/operators/signatures/signature_page.h"
 
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tests/operators/known_signatures.h"
+#include "tests/operators/signatures/known_signatures.h"
 
 namespace tessera::operator_tests {
 
@@ -18,7 +18,7 @@ d, `S(d, u)` in units of u elements, `P` a partial sum; partial maxima, minima a
 multiplied by one number. [operators.md](operators.md) says what operators compute, and
 [plans.md](plans.md) how a Plan chooses signatures.
 
-`//tests/operators:signature_space_test` decides the table by trying: it distributes every combination of input
+`//tests/operators/signatures:signature_space_test` decides the table by trying: it distributes every combination of input
 layouts of a use over 2 and over 3 ranks, with partial values drawn at random, runs the reference kernel on each
 rank, and compares what the ranks hold with the true outputs. It does so at several sizes, some of which leave
 ranks without a part. A declared signature must be right, also together with another one on meshes of two axes. A
@@ -27,7 +27,7 @@ takes its split of an input that is `B`, and makes what is `B` or split partial,
 
 This page is written by
 
-    ./bazelw run //tests/operators:signature_table
+    ./bazelw run //tests/operators/signatures:signature_table
 
 The dimensions of a use are letters. "Tried" is the number of combinations of input layouts whose shards the
 operator's shape rule takes; no other can be computed. If there are more than 12000 combinations of layouts, only
