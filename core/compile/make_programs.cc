@@ -131,7 +131,7 @@ absl::StatusOr<ProgramMaker> ProgramMaker::Create(DecidedRun run, const Stage& s
 absl::StatusOr<Program> ProgramMaker::Make(size_t i, const GraphLayouts& layouts,
                                            const PlanPart& part, Graph* declarations) {
   std::optional<RewrittenGraph> rewritten;
-  if (Rewrites(part)) {
+  if (Rewrites(part, layouts, run_.mesh)) {
     ASSIGN_OR_RETURN(rewritten,
                      RewriteAndLayOut(run_.graphs[i], layouts, part, run_.mesh, run_.decisions));
     rewritten->graph.ForgetPaths();

@@ -101,6 +101,9 @@ struct Op {
   // or slicing has added it. `slice` is the number of the slice.
   SharedString slice_of;
   int32_t slice = kNone;
+  // The number of the part, where `origin` is computed in parts (Operator::RecordInParts); else
+  // kNone.
+  int32_t part = kNone;
   int32_t micro_batch = kNone;  // the micro-batch that it computes; kNone: the full batch
   bool recomputed = false;      // repeats another op to save memory
   BlockId block;                // of this op, or of its forward op

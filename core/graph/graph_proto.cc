@@ -56,6 +56,7 @@ GraphProto::Op ToProto(const Op& op) {
   message.set_phase(static_cast<GraphProto::Phase>(op.phase));
   AppendIds(op.after, message.mutable_after());
   message.set_origin(op.origin);
+  message.set_part(op.part);
   message.set_micro_batch(op.micro_batch);
   message.set_recomputed(op.recomputed);
   message.set_gradient_of(op.gradient_of.index());
@@ -138,6 +139,7 @@ absl::StatusOr<Op> OpFromProto(const GraphProto::Op& message, OperatorFinder fin
   op.phase = static_cast<Phase>(message.phase());
   ReadIds(message.after(), op.after);
   op.origin = message.origin();
+  op.part = message.part();
   op.micro_batch = message.micro_batch();
   op.recomputed = message.recomputed();
   op.gradient_of = OpId(message.gradient_of());

@@ -20,6 +20,7 @@
 namespace tessera {
 
 class GradientBuilder;
+class Tensor;
 
 // The types of the inputs and outputs of one use of an operator.
 struct OpTypes {
@@ -83,9 +84,21 @@ class Operator {
   // Returns the cost. By default there is no arithmetic, and every input and output is moved once.
   virtual OpCost Cost(const OpTypes& types) const;
 
-  // Returns every combination of layouts along one axis that can be computed without communication.
+  // Returns the combinations of layouts along one axis that can be computed without communication.
   // B for all operands is always possible and need not be listed.
   virtual std::vector<Signature> Signatures(const OpTypes& types) const { return {}; }
+
+  // Returns further combinations that are chosen only where a Plan states them (and for gradients
+  // of operators in parts): those that keep partial maxima, minima and log-sum-exps, which are as a
+  // rule completed where they are first read, and those in parts (Signature::in_parts).
+  virtual std::vector<Signature> StatedSignatures(const OpTypes& types) const { return {}; }
+  // Returns all that a Plan may state: Signatures(), then StatedSignatures().
+  std::vector<Signature> AllSignatures(const OpTypes& types) const;
+  // Records the operators of which this one is made in parts, given its inputs (one or more), and
+  // returns its outputs. They compute the same values, up to rounding. Where partial results pass
+  // from one to another, ranks complete them. Only for operators that have signatures in parts.
+  virtual std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                            const Attributes& attributes) const;
 
   // Returns the attributes with which one device or micro-batch computes its part of the outputs.
   // For example, a shape becomes the local shape, a random draw gets the region of the global

@@ -45,10 +45,13 @@ struct AxisLayout {
   friend bool operator!=(const AxisLayout& a, const AxisLayout& b) { return !(a == b); }
 };
 
-// One combination of layouts, along one axis, that an operator can compute with no communication.
+// One combination of layouts, along one axis, that an operator can compute: with no communication,
+// unless it is computed in parts.
 struct Signature {
   std::vector<AxisLayout> inputs;
   std::vector<AxisLayout> outputs;
+  // Whether ranks communicate inside the operator, to complete what its parts compute.
+  bool in_parts = false;
 
   // Returns text like "S(0), B -> S(0)".
   std::string ToString() const;

@@ -138,6 +138,7 @@ class AttentionGradOp : public Operator {
         {{S(2), S(2), S(2), S(2), S(2), S(1)}, {S(2), S(2), S(2)}}};
     if (!types.attributes.GetBool("causal")) {
       signatures.push_back({{S(1), S(1), B(), B(), S(1), S(2)}, {S(1), P(), P()}});
+      signatures.push_back({{B(), B(), S(1), S(1), B(), B()}, {P(), S(1), S(1)}});
     }
     signatures.push_back({{P(), B(), B(), B(), B(), B()}, {P(), P(), P()}});
     return signatures;

@@ -12,14 +12,16 @@ namespace {
 
 using sbp::B;
 using sbp::P;
+using sbp::PLse;
 using sbp::PMax;
+using sbp::PMin;
 
 class BinaryOperator : public ElementwiseOperator {
  public:
   using GradientRule = void (*)(GradientBuilder&);
 
-  BinaryOperator(absl::string_view name, std::vector<Signature> linear, GradientRule gradient)
-      : ElementwiseOperator(name, 1, std::move(linear)), gradient_(gradient) {}
+  BinaryOperator(absl::string_view name, PartialSignatures partial, GradientRule gradient)
+      : ElementwiseOperator(name, 1, std::move(partial)), gradient_(gradient) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {
@@ -58,6 +60,20 @@ class DivideOp : public BinaryOperator {
     return signatures;
   }
 };
+
+// A difference from a complete value is a sum with it; beside one it turns maxima into minima.
+std::vector<Signature> StatedOfAdd() {
+  return {{{PMax(), B()}, {PMax()}}, {{B(), PMax()}, {PMax()}}, {{PMin(), B()}, {PMin()}},
+          {{B(), PMin()}, {PMin()}}, {{PLse(), B()}, {PLse()}}, {{B(), PLse()}, {PLse()}}};
+}
+
+std::vector<Signature> StatedOfSubtract() {
+  return {{{PMax(), B()}, {PMax()}},
+          {{B(), PMax()}, {PMin()}},
+          {{PMin(), B()}, {PMin()}},
+          {{B(), PMin()}, {PMax()}},
+          {{PLse(), B()}, {PLse()}}};
+}
 
 // Sets the gradient of input i to `share`, summed over the dimensions in which the input was
 // broadcast.
@@ -118,17 +134,18 @@ void MinimumGradient(GradientBuilder& builder) {
 }  // namespace
 
 const Operator& AddOperator() {
-  static const BinaryOperator op("add", {{{P(), P()}, {P()}}}, AddGradient);
+  static const BinaryOperator op("add", {{{{P(), P()}, {P()}}}, {}, StatedOfAdd()}, AddGradient);
   return op;
 }
 
 const Operator& SubtractOperator() {
-  static const BinaryOperator op("subtract", {{{P(), P()}, {P()}}}, SubtractGradient);
+  static const BinaryOperator op("subtract", {{{{P(), P()}, {P()}}}, {}, StatedOfSubtract()},
+                                 SubtractGradient);
   return op;
 }
 
 const Operator& MultiplyOperator() {
-  static const BinaryOperator op("multiply", {{{P(), B()}, {P()}}, {{B(), P()}, {P()}}},
+  static const BinaryOperator op("multiply", {{{{P(), B()}, {P()}}, {{B(), P()}, {P()}}}},
                                  MultiplyGradient);
   return op;
 }
@@ -141,13 +158,21 @@ const Operator& DivideOperator() {
 const Operator& MaximumOperator() {
   static const BinaryOperator op(
       "maximum",
-      {{{PMax(), PMax()}, {PMax()}}, {{PMax(), B()}, {PMax()}}, {{B(), PMax()}, {PMax()}}},
+      {{{{PMax(), PMax()}, {PMax()}}, {{PMax(), B()}, {PMax()}}, {{B(), PMax()}, {PMax()}}},
+       {{{PMin(), B()}, {PMin()}}, {{B(), PMin()}, {PMin()}}}},
       MaximumGradient);
   return op;
 }
 
 const Operator& MinimumOperator() {
-  static const BinaryOperator op("minimum", {}, MinimumGradient);
+  static const BinaryOperator op("minimum",
+                                 {{},
+                                  {{{PMin(), PMin()}, {PMin()}},
+                                   {{PMin(), B()}, {PMin()}},
+                                   {{B(), PMin()}, {PMin()}},
+                                   {{PMax(), B()}, {PMax()}},
+                                   {{B(), PMax()}, {PMax()}}}},
+                                 MinimumGradient);
   return op;
 }
 

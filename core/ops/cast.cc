@@ -41,6 +41,13 @@ class CastOp : public ElementwiseOperator {
     if (said ? meant && IsFloating(to) : exact) signatures.push_back({{sbp::P()}, {sbp::P()}});
     return signatures;
   }
+
+  // Rounding and truncation keep the order of values, unless they wrap around.
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    const DType from = types.inputs[0].dtype, to = types.outputs[0].dtype;
+    const bool keeps_order = IsFloating(to) || (IsFloating(from) && to != DType::kU8);
+    return keeps_order ? OfIncreasing() : std::vector<Signature>();
+  }
 };
 
 }  // namespace

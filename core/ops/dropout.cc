@@ -20,7 +20,7 @@ class DropoutOp : public ElementwiseOperator {
 
  public:
   // Linear in x: the mask depends on the position of an element, not on its value.
-  DropoutOp() : ElementwiseOperator("dropout", 12, {{{P(), B(), B()}, {P()}}}) {}
+  DropoutOp() : ElementwiseOperator("dropout", 12, {{{{P(), B(), B()}, {P()}}}}) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {

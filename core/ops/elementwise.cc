@@ -17,8 +17,25 @@ OpCost ElementwiseOperator::Cost(const OpTypes& types) const {
 
 std::vector<Signature> ElementwiseOperator::Signatures(const OpTypes& types) const {
   std::vector<Signature> signatures = SplitEveryDim(types);
-  signatures.insert(signatures.end(), linear_.begin(), linear_.end());
+  signatures.insert(signatures.end(), partial_.linear.begin(), partial_.linear.end());
   return signatures;
+}
+
+std::vector<Signature> ElementwiseOperator::StatedSignatures(const OpTypes& types) const {
+  std::vector<Signature> signatures = partial_.stated;
+  if (IsFloating(types.outputs[0].dtype)) {
+    signatures.insert(signatures.end(), partial_.stated_of_floats.begin(),
+                      partial_.stated_of_floats.end());
+  }
+  return signatures;
+}
+
+std::vector<Signature> OfIncreasing() {
+  return {{{sbp::PMax()}, {sbp::PMax()}}, {{sbp::PMin()}, {sbp::PMin()}}};
+}
+
+std::vector<Signature> OfDecreasing() {
+  return {{{sbp::PMax()}, {sbp::PMin()}}, {{sbp::PMin()}, {sbp::PMax()}}};
 }
 
 std::vector<Signature> WithPartial(std::vector<Signature> signatures, const OpTypes& types) {
@@ -47,6 +64,8 @@ std::vector<Signature> SplitEveryDim(const OpTypes& types) {
   }
   return signatures;
 }
+
+Tensor InDType(Tensor x, DType dtype) { return x.dtype() == dtype ? x : Cast(x, dtype); }
 
 Tensor SumToShape(Tensor gradient, Shape shape) {
   if (!gradient.valid() || gradient.shape() == shape) return gradient;

@@ -45,7 +45,7 @@ class GeluGradOp : public ElementwiseOperator {
   using Input = GeluGradInput;
 
  public:
-  GeluGradOp() : ElementwiseOperator("gelu_grad", 24, {{{sbp::P(), sbp::B()}, {sbp::P()}}}) {}
+  GeluGradOp() : ElementwiseOperator("gelu_grad", 24, {{{{sbp::P(), sbp::B()}, {sbp::P()}}}}) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {

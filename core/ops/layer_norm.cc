@@ -3,6 +3,7 @@
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
+#include "core/ops/normalized_rows.h"
 #include "core/ops/operators.h"
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
@@ -16,10 +17,8 @@ using sbp::B;
 using sbp::P;
 using sbp::S;
 
-// Returns the type of a tensor with one number for each row.
-TensorType RowsOf(const TensorType& x) {
-  return {StatisticDType(x.dtype), Shape(x.shape.begin(), x.shape.end() - 1)};
-}
+// Returns the size of a row.
+double ColumnsOf(Tensor x) { return static_cast<double>(x.dim(-1)); }
 
 class LayerNormOp : public Operator {
   using Input = LayerNormInput;
@@ -32,15 +31,14 @@ class LayerNormOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x", "weight", "bias"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(Input::kX));
-    RETURN_IF_ERROR(check.MinRank(Input::kX, 1));
+    RETURN_IF_ERROR(CheckNormalized(check, Input::kX));
     const TensorType& x = inputs[Input::kX];
     for (int i : {Input::kWeight, Input::kBias}) {
-      RETURN_IF_ERROR(check.Is(i, {x.dtype, {x.shape.back()}}));
+      RETURN_IF_ERROR(check.Is(i, WeightOfColumns(x)));
     }
     RETURN_IF_ERROR(check.Has<double>("eps"));
     if (!(attributes.GetDouble("eps") >= 0)) return check.Misfit("eps", "0 or more");
-    return std::vector<TensorType>{x, RowsOf(x), RowsOf(x)};
+    return std::vector<TensorType>{x, StatisticOfRows(x), StatisticOfRows(x)};
   }
 
   absl::string_view OutputName(int i) const override {
@@ -73,6 +71,26 @@ class LayerNormOp : public Operator {
     }
     return signatures;
   }
+
+  // Split along the last dimension, each rank has a part of every row.
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    const int last = static_cast<int>(types.inputs[Input::kX].shape.size()) - 1;
+    return {{{S(last), S(0), S(0)}, {S(last), B(), B()}, /*in_parts=*/true}};
+  }
+
+  std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                    const Attributes& attributes) const override {
+    const Tensor x = inputs[Input::kX];
+    const double columns = ColumnsOf(x);
+    const Tensor sum = RecordSingleOutput(LayerNormSumOperator(), {x});
+    const Tensor mean = Scale(sum, 1 / columns);
+    const Tensor squares = RecordSingleOutput(LayerNormSquaresOperator(), {x, mean});
+    const Tensor variance = Scale(squares, 1 / columns);
+    const Tensor rstd = Rsqrt(AddConstant(variance, attributes.GetDouble("eps")));
+    const Tensor y = RecordSingleOutput(
+        LayerNormApplyOperator(), {x, mean, rstd, inputs[Input::kWeight], inputs[Input::kBias]});
+    return {y, mean, rstd};
+  }
 };
 
 class LayerNormGradOp : public Operator {
@@ -85,13 +103,12 @@ class LayerNormGradOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dy", "x", "weight", "mean", "rstd"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(Input::kDy));
-    RETURN_IF_ERROR(check.MinRank(Input::kDy, 1));
+    RETURN_IF_ERROR(CheckNormalized(check, Input::kDy));
     const TensorType& dy = inputs[Input::kDy];
     RETURN_IF_ERROR(check.Is(Input::kX, dy));
-    const TensorType weight{dy.dtype, {dy.shape.back()}};
+    const TensorType weight = WeightOfColumns(dy);
     RETURN_IF_ERROR(check.Is(Input::kWeight, weight));
-    for (int i : {Input::kMean, Input::kRstd}) RETURN_IF_ERROR(check.Is(i, RowsOf(dy)));
+    for (int i : {Input::kMean, Input::kRstd}) RETURN_IF_ERROR(check.Is(i, StatisticOfRows(dy)));
     return std::vector<TensorType>{dy, weight, weight};
   }
 
@@ -116,6 +133,20 @@ class LayerNormGradOp : public Operator {
     }
     signatures.push_back({{P(), B(), B(), B(), B()}, {P(), P(), P()}});
     return signatures;
+  }
+
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    const int last = static_cast<int>(types.inputs[Input::kDy].shape.size()) - 1;
+    return {{{S(last), S(last), S(0), B(), B()}, {S(last), S(0), S(0)}, /*in_parts=*/true}};
+  }
+
+  std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                    const Attributes& /*attributes*/) const override {
+    const double columns = ColumnsOf(inputs[Input::kX]);
+    const std::vector<Tensor> sums = RecordOperator(LayerNormGradSumsOperator(), inputs, {}, 2);
+    std::vector<Tensor> operands(inputs.begin(), inputs.end());
+    for (const Tensor& sum : sums) operands.push_back(Scale(sum, 1 / columns));
+    return RecordOperator(LayerNormGradApplyOperator(), operands, {}, 3);
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }

@@ -53,6 +53,16 @@ double ProductFlops(const TensorType& x, const TensorType& w) {
   return 2 * Elements(x) * static_cast<double>(w.shape[0]);
 }
 
+// Returns the number of dimensions of x that are rows.
+int RowRank(const TensorType& x) { return static_cast<int>(x.shape.size()) - 1; }
+
+// Records the logits, which are statistics, as a tensor.
+Tensor Logits(Tensor x, Tensor w) {
+  const DType statistic = StatisticDType(x.dtype());
+  const Tensor wide_x = InDType(x, statistic);
+  return MatMul(wide_x, InDType(w, statistic), /*transpose_a=*/false, /*transpose_b=*/true);
+}
+
 class LinearLogSumExpOp : public Operator {
   using Input = LinearLogSumExpInput;
   using Output = LinearLogSumExpOutput;
@@ -118,6 +128,23 @@ class LinearLogSumExpOp : public Operator {
     for (int d = 0; d <= rank; ++d) signatures[d].outputs.push_back(S(d));
     return signatures;
   }
+
+  // Split by the elements of x, logits are partial sums, which are completed.
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    if (RowRank(types.inputs[Input::kX]) == 0) return {};  // there is no product of one row
+    Signature signature = {{S(RowRank(types.inputs[Input::kX])), S(1), B()}, {B(), B()}, true};
+    if (KeepsLogits(types.attributes)) signature.outputs.push_back(B());
+    return {signature};
+  }
+
+  std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                    const Attributes& attributes) const override {
+    const Tensor logits = Logits(inputs[Input::kX], inputs[Input::kW]);
+    const RowLogits rows = LogSumExp(logits, inputs[Input::kTargets]);
+    std::vector<Tensor> outputs = {rows.lse, rows.target_logit};
+    if (KeepsLogits(attributes)) outputs.push_back(logits);
+    return outputs;
+  }
 };
 
 class LinearLogSumExpGradOp : public Operator {
@@ -176,7 +203,31 @@ class LinearLogSumExpGradOp : public Operator {
     if (!KeepsLogits(types.attributes)) return signatures;
     for (int d = 0; d <= rank; ++d) signatures[d].inputs.push_back(S(d));
     signatures.back().inputs.push_back(B());
+    // Given the logits, elements of x and w are independent of each other.
+    signatures.push_back({{B(), B(), S(rank), S(1), B(), B(), B()}, {S(rank), S(1)}});
     return signatures;
+  }
+
+  // Split by the elements of x, as the forward operator is, unless logits are kept.
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    const int dim = RowRank(types.inputs[Input::kX]);
+    if (KeepsLogits(types.attributes) || dim == 0) return {};
+    return {{{B(), B(), S(dim), S(1), B(), B()}, {S(dim), S(1)}, /*in_parts=*/true}};
+  }
+
+  std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                    const Attributes& /*attributes*/) const override {
+    const Tensor x = inputs[Input::kX], w = inputs[Input::kW];
+    const Tensor dlogits =
+        RecordSingleOutput(LogSumExpGradOperator(),
+                           {inputs[Input::kDlse], inputs[Input::kDtarget], Logits(x, w),
+                            inputs[Input::kTargets], inputs[Input::kLse]},
+                           {{"label_smoothing", 0.0}});
+    const Tensor dx = MatMul(dlogits, InDType(w, dlogits.dtype()));
+    const Tensor full_x = InDType(x, dlogits.dtype());
+    const Tensor dw = x.rank() > 2 ? ContractLeading(dlogits, full_x)
+                                   : MatMul(dlogits, full_x, /*transpose_a=*/true);
+    return {InDType(dx, x.dtype()), InDType(dw, w.dtype())};
   }
 };
 

@@ -19,7 +19,7 @@ class ReluGradOp : public ElementwiseOperator {
   using Input = ReluGradInput;
 
  public:
-  ReluGradOp() : ElementwiseOperator("relu_grad", 1, {{{sbp::P(), sbp::B()}, {sbp::P()}}}) {}
+  ReluGradOp() : ElementwiseOperator("relu_grad", 1, {{{{sbp::P(), sbp::B()}, {sbp::P()}}}}) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {
@@ -38,7 +38,7 @@ class ReluGradOp : public ElementwiseOperator {
 }  // namespace
 
 const Operator& ReluOperator() {
-  static const UnaryOperator op("relu", 1, ReluGradient);
+  static const UnaryOperator op("relu", 1, ReluGradient, {{}, OfIncreasing()});
   return op;
 }
 

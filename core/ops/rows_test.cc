@@ -195,6 +195,7 @@ TEST(Attention, ShapesAndSignatures) {
             "S(0), S(0), S(0), S(0), S(0), S(0) -> S(0), S(0), S(0)\n"
             "S(2), S(2), S(2), S(2), S(2), S(1) -> S(2), S(2), S(2)\n"
             "S(1), S(1), B, B, S(1), S(2) -> S(1), P, P\n"
+            "B, B, S(1), S(1), B, B -> P, S(1), S(1)\n"
             "P, B, B, B, B, B -> P, P, P\n");
   EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
   EXPECT_EQ(Inferred(Use("attention", {q, k, k}, kCausal)),
@@ -278,7 +279,8 @@ TEST(LinearLogSumExp, KeptLogitsAreAnOperand) {
             "S(0), S(0), S(0), B, S(0), S(0), S(0) -> S(0), P\n"
             "S(1), S(1), S(1), B, S(1), S(1), S(1) -> S(1), P\n"
             "B, B, B, S(0), B, B, S(2) -> P, S(0)\n"
-            "P, P, B, B, B, B, B -> P, P\n");
+            "P, P, B, B, B, B, B -> P, P\n"
+            "B, B, S(2), S(1), B, B, B -> S(2), S(1)\n");
   EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
   EXPECT_EQ(gradient.kind->Cost(gradient.types()).flops, 2 * product);
   EXPECT_EQ(gradient.kind->Cost(gradient.types()).recomputed_flops, 0);

@@ -13,12 +13,19 @@ namespace {
 
 using sbp::B;
 using sbp::P;
+using sbp::PLse;
+using sbp::PMax;
+using sbp::PMin;
 
 class SelectOp : public ElementwiseOperator {
   using Input = SelectInput;
 
  public:
-  SelectOp() : ElementwiseOperator("select", 1, {{{B(), P(), P()}, {P()}}}) {}
+  SelectOp()
+      : ElementwiseOperator("select", 1,
+                            {{{{B(), P(), P()}, {P()}}},
+                             {{{B(), PMax(), PMax()}, {PMax()}}, {{B(), PMin(), PMin()}, {PMin()}}},
+                             {{{B(), PLse(), PLse()}, {PLse()}}}}) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {

@@ -20,6 +20,11 @@ inline AxisLayout PMin() { return P(AxisLayout::Reduction::kMin); }
 inline AxisLayout PLse() { return P(AxisLayout::Reduction::kLogSumExp); }
 }  // namespace sbp
 
+// Returns the signatures that keep partial maxima and minima, of an increasing and of a decreasing
+// function of one input.
+std::vector<Signature> OfIncreasing();
+std::vector<Signature> OfDecreasing();
+
 // Appends the signatures that keep partial values of any kind partial, for operators that only move
 // elements. Integers have no partial log-sum-exps.
 std::vector<Signature> WithPartial(std::vector<Signature> signatures, const OpTypes& types);

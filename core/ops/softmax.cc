@@ -19,6 +19,15 @@ std::vector<Signature> SplitRows(const OpTypes& types) {
   return signatures;
 }
 
+// Along the axis itself, the maxima and sums of rows are completed between parts.
+std::vector<Signature> SplitAlongAxis(const OpTypes& types) {
+  const AxisLayout split = sbp::S(static_cast<int>(types.attributes.GetInt("axis")));
+  return {{std::vector<AxisLayout>(types.inputs.size(), split), {split}, /*in_parts=*/true}};
+}
+
+// Returns `x` in the dtype of a row's statistics.
+Tensor AsStatistic(Tensor x) { return InDType(x, StatisticDType(x.dtype())); }
+
 class SoftmaxOp : public Operator {
  public:
   absl::string_view name() const override { return "softmax"; }
@@ -46,6 +55,20 @@ class SoftmaxOp : public Operator {
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     return SplitRows(types);
+  }
+
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    return SplitAlongAxis(types);
+  }
+
+  std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                    const Attributes& attributes) const override {
+    const int64_t axis = attributes.GetInt("axis");
+    const Tensor x = AsStatistic(inputs[0]);
+    const Tensor maximum = ReduceMax(x, {axis}, /*keep_dims=*/true);
+    const Tensor powers = Exp(Subtract(x, maximum));
+    const Tensor sum = ReduceSum(powers, {axis}, /*keep_dims=*/true);
+    return {InDType(Divide(powers, sum), inputs[0].dtype())};
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }
@@ -76,6 +99,20 @@ class SoftmaxGradOp : public Operator {
     std::vector<Signature> signatures = SplitRows(types);
     signatures.push_back({{sbp::P(), sbp::B()}, {sbp::P()}});
     return signatures;
+  }
+
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    return SplitAlongAxis(types);
+  }
+
+  // dx = y * (dy - the row's sum of dy * y).
+  std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                    const Attributes& attributes) const override {
+    const Tensor dy = AsStatistic(inputs[Input::kDy]), y = AsStatistic(inputs[Input::kY]);
+    const Tensor products = Multiply(dy, y);
+    const Tensor sum = ReduceSum(products, {attributes.GetInt("axis")}, /*keep_dims=*/true);
+    const Tensor change = Subtract(dy, sum);
+    return {InDType(Multiply(change, y), inputs[Input::kDy].dtype())};
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {

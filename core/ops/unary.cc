@@ -26,6 +26,11 @@ absl::Status UnaryOperator::Gradient(GradientBuilder& builder) const {
 
 namespace {
 
+using sbp::P;
+using sbp::PLse;
+using sbp::PMax;
+using sbp::PMin;
+
 Tensor ExpGradient(Tensor dy, Tensor x, Tensor y) { return Multiply(dy, y); }
 Tensor LogGradient(Tensor dy, Tensor x, Tensor y) { return Divide(dy, x); }
 Tensor SqrtGradient(Tensor dy, Tensor x, Tensor y) { return Divide(Scale(dy, 0.5), y); }
@@ -45,25 +50,32 @@ Tensor SigmoidGradient(Tensor dy, Tensor x, Tensor y) {
   return Multiply(share, AddConstant(Negate(y), 1));
 }
 
+// The power of a log-sum-exp is the sum of the powers.
+std::vector<Signature> StatedOfExp() {
+  std::vector<Signature> stated = OfIncreasing();
+  stated.push_back({{PLse()}, {P()}});
+  return stated;
+}
+
 }  // namespace
 
 const Operator& ExpOperator() {
-  static const UnaryOperator op("exp", 8, ExpGradient);
+  static const UnaryOperator op("exp", 8, ExpGradient, {{}, StatedOfExp()});
   return op;
 }
 
 const Operator& LogOperator() {
-  static const UnaryOperator op("log", 8, LogGradient);
+  static const UnaryOperator op("log", 8, LogGradient, {{}, {{{PMin()}, {PMin()}}}});
   return op;
 }
 
 const Operator& SqrtOperator() {
-  static const UnaryOperator op("sqrt", 1, SqrtGradient);
+  static const UnaryOperator op("sqrt", 1, SqrtGradient, {{}, {{{PMin()}, {PMin()}}}});
   return op;
 }
 
 const Operator& RsqrtOperator() {
-  static const UnaryOperator op("rsqrt", 2, RsqrtGradient);
+  static const UnaryOperator op("rsqrt", 2, RsqrtGradient, {{}, {{{PMin()}, {PMax()}}}});
   return op;
 }
 
@@ -73,7 +85,7 @@ const Operator& ReciprocalOperator() {
 }
 
 const Operator& NegateOperator() {
-  static const UnaryOperator op("negate", 1, NegateGradient, {{{sbp::P()}, {sbp::P()}}});
+  static const UnaryOperator op("negate", 1, NegateGradient, {{{{P()}, {P()}}}, OfDecreasing()});
   return op;
 }
 
@@ -83,12 +95,12 @@ const Operator& SquareOperator() {
 }
 
 const Operator& TanhOperator() {
-  static const UnaryOperator op("tanh", 10, TanhGradient);
+  static const UnaryOperator op("tanh", 10, TanhGradient, {{}, OfIncreasing()});
   return op;
 }
 
 const Operator& SigmoidOperator() {
-  static const UnaryOperator op("sigmoid", 10, SigmoidGradient);
+  static const UnaryOperator op("sigmoid", 10, SigmoidGradient, {{}, OfIncreasing()});
   return op;
 }
 

@@ -20,8 +20,8 @@ class UnaryOperator : public ElementwiseOperator {
   using GradientRule = Tensor (*)(Tensor dy, Tensor x, Tensor y);
 
   UnaryOperator(absl::string_view name, double flops_per_element, GradientRule gradient,
-                std::vector<Signature> linear = {})
-      : ElementwiseOperator(name, flops_per_element, std::move(linear)), gradient_(gradient) {}
+                PartialSignatures partial = {})
+      : ElementwiseOperator(name, flops_per_element, std::move(partial)), gradient_(gradient) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override;

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/ids/table.h"
 #include "core/layout/signature_fit.h"
+#include "core/plan/rewrite/in_parts.h"
 #include "core/plan/rewrite/keep_logits.h"
 #include "core/plan/rewrite/rewrite.h"
 #include "core/status/status_macros.h"
@@ -39,13 +40,35 @@ std::vector<std::string> InputsSplitOverRanks(const Graph& graph, const Mesh& me
   return paths;
 }
 
+// Returns the ops of a Graph that are computed in parts along an axis.
+Table<OpId, bool> OpsInParts(const GraphLayouts& layouts, const Mesh& mesh) {
+  Table<OpId, bool> in_parts;
+  in_parts.reserve(layouts.ops.size());
+  for (const std::vector<AxisUse>& uses : layouts.ops) {
+    bool any = false;
+    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+      any = any || (uses[axis].signature.in_parts && mesh.axis(axis).size > 1);
+    }
+    in_parts.push_back(any);
+  }
+  return in_parts;
+}
+
 // Lays out a Graph that was rewritten from one with known layouts.
 class RewrittenLayout {
  public:
+  // `recorded` are the layouts of `recorded_graph`.
   RewrittenLayout(const Graph& graph, const Mesh& mesh, const LayoutDecisions& decisions,
-                  const absl::flat_hash_map<std::string, OpId>& recorded_ops,
-                  const GraphLayouts& recorded)
-      : graph_(graph), mesh_(mesh), recorded_(recorded), summed_on_(graph.values().size()) {
+                  const Graph& recorded_graph, const GraphLayouts& recorded)
+      : graph_(graph),
+        mesh_(mesh),
+        recorded_graph_(recorded_graph),
+        recorded_(recorded),
+        summed_on_(graph.values().size()) {
+    absl::flat_hash_map<std::string, OpId> recorded_ops;
+    for (const OpId i : recorded_graph.ops().ids()) {
+      recorded_ops.emplace(recorded_graph.ops()[i].path, i);
+    }
     for (const GraphInput& input : graph.inputs()) {
       stored_.push_back({input.value, &decisions.stored.find(input.origin)->second.layout});
     }
@@ -60,7 +83,7 @@ class RewrittenLayout {
       const auto it = recorded_ops.find(op.origin.str());
       origin_.push_back(it == recorded_ops.end() ? OpId() : it->second);
       types_.emplace_back();
-      if (origin_.back() == kNone) {
+      if (origin_.back() == kNone || op.part != kNone) {
         types_.back() = {graph.TypesOf(op.inputs), graph.TypesOf(op.outputs)};
       }
     }
@@ -75,8 +98,8 @@ class RewrittenLayout {
   }
 
  private:
-  // The local types of an op that the rewriting has added, after the splits along the preceding
-  // axes.
+  // The local types of an op that the rewriting has added, or a part of one, after the splits along
+  // the preceding axes.
   struct LocalTypes {
     std::vector<TensorType> inputs, outputs;
   };
@@ -116,19 +139,38 @@ class RewrittenLayout {
 
   // Returns the use of an op along an axis: the recorded one, with the layout of kept logits, or,
   // for an op that the rewriting has added, one that fits the layouts of its inputs in `values`.
-  AxisUse UseOf(OpId i, int axis, const Table<ValueId, AxisLayout>& values) const {
+  AxisUse UseOf(OpId i, int axis, const Table<ValueId, AxisLayout>& values) {
     const Op& op = graph_.ops()[i];
+    if (op.part != kNone) return UseOfPart(i, axis, values);
     if (origin_[i] != kNone) {
       AxisUse use = recorded_.ops[origin_[i]][axis];
       AddLogits(graph_, op, use.signature);
       return use;
     }
     const FlatSum& sum = summed_on_[op.outputs[0]];
-    if (sum.group == nullptr) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+    if (sum.group == nullptr) return ByArrival(i, axis, LayoutsOf(op.inputs, values));
     if (!absl::c_linear_search(sum.group->axes, axis)) return UseBesideFlat(i, axis, values);
-    AxisUse use = AxisUse::Broadcast(op);
-    use.kind = AxisUse::Kind::kFlat;
-    return use;
+    return AxisUse::Flat(op);
+  }
+
+  // Returns the use of a part of a recorded op. It reads the op's inputs in the layouts in which
+  // the op does, and what other parts compute as it arrives, completed if need be.
+  AxisUse UseOfPart(OpId i, int axis, const Table<ValueId, AxisLayout>& values) {
+    const Op& op = graph_.ops()[i];
+    const OpId whole = origin_[i];
+    auto it = parts_.find(whole);
+    if (it == parts_.end()) {
+      it = parts_.emplace(whole, PartsOf(recorded_graph_, recorded_graph_.op(whole))).first;
+    }
+    const Graph& parts = it->second.graph;
+    std::vector<Arriving> arriving = LayoutsOf(op.inputs, values);
+    const std::vector<AxisLayout>& read = recorded_.ops[whole][axis].signature.inputs;
+    for (size_t j = 0; j < op.inputs.size(); ++j) {
+      const ValueId input = parts.op(OpId(op.part)).inputs[j];
+      // The inputs of `parts` are its first values.
+      if (parts.value(input).role == Role::kInput) arriving[j] = read[input.index()];
+    }
+    return ByArrival(i, axis, arriving);
   }
 
   // Returns the use of a sum on a flat group along an axis over which the group is not split.
@@ -140,7 +182,7 @@ class RewrittenLayout {
     const bool arrives_or_is_stored_split =
         stored.split() ||
         absl::c_any_of(op.inputs, [&](ValueId input) { return values[input].split(); });
-    if (!arrives_or_is_stored_split) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+    if (!arrives_or_is_stored_split) return ByArrival(i, axis, LayoutsOf(op.inputs, values));
     Signature signature;
     signature.inputs.assign(op.inputs.size(), stored);
     signature.outputs.assign(op.outputs.size(), stored);
@@ -158,7 +200,7 @@ class RewrittenLayout {
       for (size_t j = 0; j < op.outputs.size(); ++j) {
         values[op.outputs[j]] = use.signature.outputs[j];
       }
-      if (origin_[i] == kNone) {
+      if (origin_[i] == kNone || op.part != kNone) {
         ShrinkToParts(use.signature.inputs, mesh_.axis(axis).size,
                       absl::MakeSpan(types_[i].inputs));
         ShrinkToParts(use.signature.outputs, mesh_.axis(axis).size,
@@ -168,43 +210,54 @@ class RewrittenLayout {
     }
   }
 
+  static std::vector<Arriving> LayoutsOf(absl::Span<const ValueId> inputs,
+                                         const Table<ValueId, AxisLayout>& values) {
+    std::vector<Arriving> layouts;
+    for (const ValueId input : inputs) layouts.push_back(values[input]);
+    return layouts;
+  }
+
   // Returns the use by the signature that fits the layouts in which the inputs arrive; else B.
-  static AxisUse ByArrival(const Op& op, const LocalTypes& types,
-                           const Table<ValueId, AxisLayout>& values, int ranks) {
+  AxisUse ByArrival(OpId i, int axis, absl::Span<const Arriving> arriving) const {
+    const Op& op = graph_.ops()[i];
+    const LocalTypes& types = types_[i];
     const std::vector<Signature> signatures =
         op.kind->Signatures({types.inputs, types.outputs, op.attributes});
-    std::vector<Arriving> arriving;
-    for (ValueId input : op.inputs) arriving.push_back(values[input]);
     std::optional<SignatureFit> fit =
         FitOrGather({signatures, types.inputs, types.outputs}, arriving, op.inputs,
-                    {ranks, /*even=*/false, /*keeps_units=*/false});
+                    {mesh_.axis(axis).size, /*even=*/false, /*keeps_units=*/false});
     return fit.has_value() ? AxisUse::By(std::move(fit->signature)) : AxisUse::Broadcast(op);
   }
 
   const Graph& graph_;
   const Mesh& mesh_;
+  const Graph& recorded_graph_;
   const GraphLayouts& recorded_;
   std::vector<std::pair<ValueId, const MeshLayout*>> stored_;
   Table<OpId, OpId> origin_;           // the recorded op; kNone: the rewriting has added it
   Table<ValueId, FlatSum> summed_on_;  // without a group if it is no such sum
   Table<OpId, LocalTypes> types_;
+  absl::flat_hash_map<OpId, OpParts> parts_;  // by recorded op that is computed in parts
   GraphLayouts result_;
 };
 
 }  // namespace
 
+bool Rewrites(const PlanPart& part, const GraphLayouts& recorded, const Mesh& mesh) {
+  return Rewrites(part) || absl::c_linear_search(OpsInParts(recorded, mesh), true);
+}
+
 absl::StatusOr<RewrittenGraph> RewriteAndLayOut(const Graph& graph, const GraphLayouts& recorded,
                                                 const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions) {
-  if (!Rewrites(part)) return RewrittenGraph{graph, recorded};
-  absl::flat_hash_map<std::string, OpId> recorded_ops;
-  for (const OpId i : graph.ops().ids()) {
-    recorded_ops.emplace(graph.ops()[i].path, i);
-  }
+  if (!Rewrites(part, recorded, mesh)) return RewrittenGraph{graph, recorded};
+  const Table<OpId, bool> in_parts = OpsInParts(recorded, mesh);
+  const bool any_in_parts = absl::c_linear_search(in_parts, true);
   const std::vector<std::string> separate = InputsSplitOverRanks(graph, mesh, decisions);
   RewrittenGraph result{Graph(graph.name()), {}};
-  ASSIGN_OR_RETURN(result.graph, RewriteGraph(graph, part, separate));
-  result.layouts = RewrittenLayout(result.graph, mesh, decisions, recorded_ops, recorded).LayOut();
+  ASSIGN_OR_RETURN(result.graph, RewriteGraph(any_in_parts ? WriteInParts(graph, in_parts) : graph,
+                                              part, separate));
+  result.layouts = RewrittenLayout(result.graph, mesh, decisions, graph, recorded).LayOut();
   return result;
 }
 

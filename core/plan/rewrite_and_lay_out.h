@@ -19,9 +19,15 @@ struct RewrittenGraph {
   GraphLayouts layouts;
 };
 
+// Returns whether a part changes its Graph, which has these layouts: whether it asks for a
+// rewriting (rewrite.h), or an op is computed in parts.
+bool Rewrites(const PlanPart& part, const GraphLayouts& recorded, const Mesh& mesh);
+
 // Returns the Graph as rewritten by RewriteGraph (rewrite.h), laid out on the mesh. The layouts of
-// the Graph itself are chosen first (graph_layouts.h); an op of the rewritten Graph is computed
-// like the op that it repeats. An op that the rewriting added takes the layouts of its inputs (rule
+// the Graph itself are chosen first (graph_layouts.h). Ops that are computed in parts along an axis
+// of more than one rank are replaced by their parts (in_parts.h) before all other rewriting. An op
+// of the rewritten Graph is computed like the op that it repeats; a part reads the inputs of its op
+// in the layouts of the op. An op that the rewriting added takes the layouts of its inputs (rule
 // 4 there): an accumulation adds partial values without completing them, and the reader of the sum
 // completes it once. Exception: the gradients of a flat group that is reduced after each
 // micro-batch are added up on the elements that a rank holds.

@@ -84,6 +84,35 @@ subtract: data: B
 )text");
 }
 
+// Each rank has some of the classes. The maxima and sums of rows are completed where they are read.
+TEST(RewriteAndLayOutTest, APartReadsTheInputsOfItsOpAsTheOpDoes) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {4, 6}}, 0);
+  graph.SetOutput("y", Softmax(x, 1));
+  const RewrittenGraph rewritten = Rewritten(graph, R"text(stages {
+    mesh { name: "data" } compute { path: "softmax" signature: "data: S(1) -> S(1)" }
+    parts { graph: "train" } })text",
+                                             2);
+  EXPECT_EQ(Lines(rewritten, Pair()), R"text(softmax.reduce_max: data: S(1) -> P(max)
+softmax.subtract: data: S(1), B -> S(1)
+softmax.exp: data: S(1) -> S(1)
+softmax.reduce_sum: data: S(1) -> P
+softmax: data: S(1), B -> S(1)
+)text");
+}
+
+// On an axis of one rank nothing is split.
+TEST(RewriteAndLayOutTest, OneRankComputesTheWholeOp) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {4, 6}}, 0);
+  graph.SetOutput("y", Softmax(x, 1));
+  const RewrittenGraph rewritten = Rewritten(graph, R"text(stages {
+    mesh { name: "data" } compute { path: "softmax" signature: "data: S(1) -> S(1)" }
+    parts { graph: "train" } })text",
+                                             1);
+  EXPECT_EQ(rewritten.graph.ops().size(), 1);
+}
+
 // If each rank has the full batch, it stays one input, as on one device.
 TEST(RewriteAndLayOutTest, ABatchThatEachRankHasStaysOneInput) {
   const RewrittenGraph rewritten = Rewritten(TrainingGraph(8), R"text(stages {

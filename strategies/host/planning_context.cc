@@ -55,41 +55,14 @@ strategy::OperatorDescriptions::Operator DescriptionOf(const Graph& graph, const
   for (const Signature& signature : op.kind->Signatures(types)) {
     description.add_signatures(signature.ToString());
   }
+  for (const Signature& signature : op.kind->StatedSignatures(types)) {
+    description.add_stated_signatures(signature.ToString());
+  }
   return description;
 }
 
 absl::StatusOr<Mesh> MeshOf(const google::protobuf::RepeatedPtrField<MeshAxis>& axes, int ranks) {
   return Mesh::ForRanks(AxesFromProto(axes), ranks);
-}
-
-// Returns the types of a rank's padded shards of an operator's inputs, then of its outputs.
-absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op& op,
-                                                   const std::string& signature, const Mesh& mesh) {
-  AxisUses uses(mesh.num_axes());  // "" is B along all axes
-  if (!signature.empty()) {
-    ASSIGN_OR_RETURN(uses, ParseAxisUses(signature, mesh));
-  }
-  std::vector<TensorType> types = graph.TypesOf(op.inputs);
-  for (const TensorType& type : graph.TypesOf(op.outputs)) types.push_back(type);
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (!uses[axis].has_value() || uses[axis]->kind != AxisUse::Kind::kSigned) continue;
-    std::vector<AxisLayout> layouts = uses[axis]->signature.inputs;
-    const std::vector<AxisLayout>& outputs = uses[axis]->signature.outputs;
-    layouts.insert(layouts.end(), outputs.begin(), outputs.end());
-    if (layouts.size() != types.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("operator ", op.path, " has ", op.inputs.size(), " inputs and ",
-                       op.outputs.size(), " outputs, and '", signature, "' is of others"));
-    }
-    for (size_t i = 0; i < layouts.size(); ++i) {
-      if (!layouts[i].split() || layouts[i].dim < static_cast<int>(types[i].shape.size())) continue;
-      return absl::InvalidArgumentError(absl::StrCat("operator ", op.path, ": '", signature,
-                                                     "' splits dimension ", layouts[i].dim, " of ",
-                                                     TypeToString(types[i])));
-    }
-    ShrinkToParts(layouts, mesh.axis(axis).size, absl::MakeSpan(types));
-  }
-  return types;
 }
 
 absl::StatusOr<const Graph*> FindGraph(const std::vector<Graph>& graphs, const std::string& name) {
@@ -195,11 +168,24 @@ double PlanningContext::SecondsOf(const KernelRequest& request, const OpCost& co
       .seconds;
 }
 
+double PlanningContext::SecondsOf(const Op& op, const LocalOperands& local) const {
+  if (op.kind->is_view()) return 0;
+  KernelRequest request;
+  request.op = std::string(op.kind->name());
+  request.attributes = op.attributes;
+  request.inputs = local.inputs;
+  request.outputs = local.outputs;
+  request.threads = for_.catalogue->processor().threads;
+  return SecondsOf(request, op.kind->Cost({local.inputs, local.outputs, op.attributes}));
+}
+
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceOperators& request) const {
   ASSIGN_OR_RETURN(const auto graphs, GraphsOf(request));
   ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(*graphs, request.graph()));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
+  const ClusterPrices of_cluster = PricesOn(mesh);
+  RedistributionPrices between(mesh, &of_cluster);
   absl::flat_hash_map<absl::string_view, const Op*> op_of;
   for (const Op& op : graph->ops()) op_of.emplace(op.path, &op);
   strategy::Prices prices;
@@ -209,20 +195,18 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
       return absl::NotFoundError(
           absl::StrCat("graph '", graph->name(), "' has no operator '", use.path(), "'"));
     }
-    const Op& op = *found->second;
-    ASSIGN_OR_RETURN(const std::vector<TensorType> types,
-                     LocalTypes(*graph, op, use.signature(), mesh));
-    const absl::Span<const TensorType> operands = types;  // inputs, then outputs
-    const OpCost cost = op.kind->Cost(
-        {operands.first(op.inputs.size()), operands.subspan(op.inputs.size()), op.attributes});
-    const auto outputs = types.begin() + static_cast<int64_t>(op.inputs.size());
-    KernelRequest local;
-    local.op = std::string(op.kind->name());
-    local.attributes = op.attributes;
-    local.inputs.assign(types.begin(), outputs);
-    local.outputs.assign(outputs, types.end());
-    local.threads = for_.catalogue->processor().threads;
-    prices.add_seconds(op.kind->is_view() ? 0 : SecondsOf(local, cost));
+    ASSIGN_OR_RETURN(const PricedUse priced,
+                     PricedUse::Of(*graph, *found->second, use.signature(), mesh));
+    double seconds = 0;
+    for (const PricedUse::Kernel& kernel : priced.kernels) {
+      seconds += SecondsOf(kernel.op, kernel.local);
+    }
+    for (const PricedUse::Completion& completion : priced.completions) {
+      ASSIGN_OR_RETURN(const double added,
+                       between.Seconds(completion.from, completion.to, completion.type));
+      seconds += added;
+    }
+    prices.add_seconds(seconds);
   }
   return prices;
 }
@@ -259,19 +243,13 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceRedistributions& request) const {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
   const ClusterPrices of_cluster = PricesOn(mesh);
-  RedistributionFinder finder(mesh, &ChoicePrices());  // as lowering does
+  RedistributionPrices between(mesh, &of_cluster);
   strategy::Prices prices;
   for (const strategy::PriceRedistributions::Change& change : request.changes()) {
     ASSIGN_OR_RETURN(const TensorType type, FromProto(change.type()));
     ASSIGN_OR_RETURN(const MeshLayout from, ParseMeshLayout(change.from(), mesh));
     ASSIGN_OR_RETURN(const MeshLayout to, ParseMeshLayout(change.to(), mesh));
-    ASSIGN_OR_RETURN(const Redistribution* const found, finder.Find(from, to, type));
-    double seconds = 0;
-    for (const RedistributionStep& step : found->steps) {
-      for (const CollectiveCall& call : CollectivesOf(step, type, mesh)) {
-        seconds += of_cluster.Seconds(call, mesh);
-      }
-    }
+    ASSIGN_OR_RETURN(const double seconds, between.Seconds(from, to, type));
     prices.add_seconds(seconds);
   }
   return prices;

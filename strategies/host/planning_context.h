@@ -20,6 +20,7 @@
 #include "core/layout/traffic/collective_traffic.h"
 #include "core/proto/strategy.pb.h"
 #include "strategies/host/known_lowerings.h"
+#include "strategies/host/priced_use.h"
 
 namespace tessera {
 
@@ -78,8 +79,9 @@ class PlanningContext {
   absl::StatusOr<std::shared_ptr<const std::vector<Graph>>> GraphsOf(const Request& request) const;
   // Returns the prices of collectives on a mesh of all ranks.
   ClusterPrices PricesOn(const Mesh& mesh) const;
-  // Returns the price of an operator by its request on a rank.
+  // Returns the price of a kernel on a rank, by its request and by the op that it runs.
   double SecondsOf(const KernelRequest& request, const OpCost& cost) const;
+  double SecondsOf(const Op& op, const LocalOperands& local) const;
   absl::StatusOr<strategy::LoweredPlans::Lowered> Lower(const Plan& plan, bool sections) const;
   // Returns the cost of a step that runs this Program.
   StepCost EstimateProgram(const tessera::Program& step) const;

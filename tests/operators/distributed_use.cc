@@ -200,6 +200,14 @@ std::string UseLayouts::ToString(const Mesh& mesh) const {
                       absl::StrJoin(outputs, ", ", print));
 }
 
+std::vector<Signature> WithoutCommunication(const Operator& op, const OpTypes& types) {
+  std::vector<Signature> signatures = op.AllSignatures(types);
+  signatures.erase(std::remove_if(signatures.begin(), signatures.end(),
+                                  [](const Signature& signature) { return signature.in_parts; }),
+                   signatures.end());
+  return signatures;
+}
+
 UseLayouts AllBroadcast(const PreparedCase& prepared, const Mesh& mesh) {
   const MeshLayout broadcast(mesh.num_axes());
   return {std::vector<MeshLayout>(prepared.inputs.size(), broadcast),
@@ -218,12 +226,12 @@ UseLayouts With(UseLayouts layouts, int axis, const Signature& signature) {
 
 std::vector<UseLayouts> LayoutsOnTwoAxes(const PreparedCase& prepared, const Mesh& mesh) {
   std::vector<UseLayouts> pairs;
-  for (const Signature& outer : prepared.op->Signatures(prepared.types())) {
+  for (const Signature& outer : WithoutCommunication(*prepared.op, prepared.types())) {
     const UseLayouts once = With(AllBroadcast(prepared, mesh), 0, outer);
     const LocalPart local = PartOf(prepared, once, mesh, 0);
     const Attributes attributes = local.AttributesOf(prepared);
     for (const Signature& inner :
-         prepared.op->Signatures({local.inputs, local.outputs, attributes})) {
+         WithoutCommunication(*prepared.op, {local.inputs, local.outputs, attributes})) {
       UseLayouts twice = With(once, 1, inner);
       if (!AreLayouts(twice.inputs, prepared.inputs, mesh)) continue;
       if (!AreLayouts(twice.outputs, prepared.outputs, mesh)) continue;

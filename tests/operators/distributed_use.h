@@ -28,6 +28,9 @@ struct UseLayouts {
   std::string ToString(const Mesh& mesh) const;
 };
 
+// Returns the signatures that an operator declares, except those in parts.
+std::vector<Signature> WithoutCommunication(const Operator& op, const OpTypes& types);
+
 UseLayouts AllBroadcast(const PreparedCase& prepared, const Mesh& mesh);
 // Returns `layouts` with those of a signature along `axis`.
 UseLayouts With(UseLayouts layouts, int axis, const Signature& signature);

@@ -188,6 +188,8 @@ std::set<std::pair<std::string, int>> StorableInF32() {
           {"embedding_grad", 0},
           {"layer_norm_grad", 1},
           {"layer_norm_grad", 2},
+          {"layer_norm_grad_apply", 1},
+          {"layer_norm_grad_apply", 2},
           {"linear_log_sum_exp_grad", 0},
           {"linear_log_sum_exp_grad", 1},
           {"matmul", 0},

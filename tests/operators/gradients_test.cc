@@ -37,6 +37,13 @@ const std::set<std::string>& NotDifferentiable() {
       "top_k_correct",     // counts
       "top_k",             // positions
       "zero_elsewhere",    // only in Programs
+      // The gradient of layer_norm is layer_norm_grad, which these compute on parts of rows
+      // (layer_norm_test).
+      "layer_norm_sum",
+      "layer_norm_squares",
+      "layer_norm_apply",
+      "layer_norm_grad_sums",
+      "layer_norm_grad_apply",
       // The gradient that flows through statistics is part of batch_norm's gradient
       // (batch_norm_test).
       "batch_norm_sum",

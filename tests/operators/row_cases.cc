@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "tests/operators/case_list.h"
 
 namespace tessera::operator_tests {
@@ -61,6 +63,34 @@ void AddLayerNormCases(std::vector<Case>& cases) {
       SpecialCase("layer_norm", {SomeNaN({9, 20}), Normal({20}), Normal({20})}, {{"eps", 1e-5}}));
   cases.push_back(SpecialCase("layer_norm_grad", {SomeNaN({9, 20}), Normal({9, 20}), Normal({20}),
                                                   Normal({9}), Uniform({9}, 0.5, 2)}));
+}
+
+// Adds the operators of layer norm on parts of rows, with statistics of other elements.
+void AddLayerNormParts(const Shape& shape, bool special, std::vector<Case>& cases) {
+  Shape rows = shape;
+  rows.pop_back();
+  const CaseInput x = special ? SomeNaN(shape) : Normal(shape, 0.5), dy = Normal(shape);
+  const CaseInput weight = Normal({shape.back()}, 1, 0.5), bias = Normal({shape.back()});
+  const CaseInput statistic = Normal(rows), rstd = Uniform(rows, 0.5, 2);
+  const auto add = [&](const char* op, std::vector<CaseInput> inputs) {
+    cases.push_back(special ? SpecialCase(op, std::move(inputs)) : MakeCase(op, std::move(inputs)));
+    cases.back().condition = 4;  // Terms of either sign.
+  };
+  add("layer_norm_sum", {x});
+  add("layer_norm_squares", {x, statistic});
+  add("layer_norm_apply", {x, statistic, rstd, weight, bias});
+  add("layer_norm_grad_sums", {dy, x, weight, statistic, rstd});
+  add("layer_norm_grad_apply", {dy, x, weight, statistic, rstd, statistic, statistic});
+}
+
+void AddLayerNormPartsCases(std::vector<Case>& cases) {
+  // Threads share the rows of the last two.
+  for (const Shape& shape : {Shape{4, 8}, Shape{2, 3, 5}, Shape{7}, Shape{1}, Shape{0}, Shape{3, 1},
+                             Shape{0, 4}, Shape{3, 0}, Shape{2, 0, 3}, Shape{1, 17},
+                             Shape{3, 4, 129}, Shape{40, 768}, Shape{150, 67}}) {
+    AddLayerNormParts(shape, /*special=*/false, cases);
+  }
+  AddLayerNormParts({9, 20}, /*special=*/true, cases);
 }
 
 void AddReductionCases(std::vector<Case>& cases) {
@@ -243,6 +273,7 @@ std::vector<Case> RowCases() {
   std::vector<Case> cases;
   AddSoftmaxCases(cases);
   AddLayerNormCases(cases);
+  AddLayerNormPartsCases(cases);
   AddReductionCases(cases);
   AddEmbeddingCases(cases);
   AddLogSumExpCases(cases);

@@ -92,6 +92,25 @@ TEST_P(ThreadsTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
       "highway");
 }
 
+TEST_P(ThreadsTest, PartsOfALayerNormAreTheSameAtAnyNumberOfThreads) {
+  const TestTensor x = RandomTensor({333, 211}, 1), dy = RandomTensor({333, 211}, 2),
+                   weight = RandomTensor({211}, 3), bias = RandomTensor({211}, 4);
+  const TestTensor mean = RandomTensor({333}, 5), rstd = RandomTensor({333}, 6, 0.5, 1),
+                   change = RandomTensor({333}, 7), normal_change = RandomTensor({333}, 8);
+  ExpectSameBitsAtAnyThreads({"layer_norm_sum", {}, {&x}, {mean.type}});
+  ExpectSameBitsAtAnyThreads({"layer_norm_squares", {}, {&x, &mean}, {mean.type}});
+  ExpectSameBitsAtAnyThreads(
+      {"layer_norm_apply", {}, {&x, &mean, &rstd, &weight, &bias}, {x.type}});
+  ExpectSameBitsAtAnyThreads({"layer_norm_grad_sums",
+                              {},
+                              {&dy, &x, &weight, &mean, &rstd},
+                              {change.type, normal_change.type}});
+  ExpectSameBitsAtAnyThreads({"layer_norm_grad_apply",
+                              {},
+                              {&dy, &x, &weight, &mean, &rstd, &change, &normal_change},
+                              {x.type, weight.type, bias.type}});
+}
+
 TEST_P(ThreadsTest, LossesAndCropsAreTheSameAtAnyNumberOfThreads) {
   std::vector<int32_t> labels(333);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i * i % 211);

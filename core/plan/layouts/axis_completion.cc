@@ -11,6 +11,7 @@
 #include "core/plan/graph/parameter_cast.h"
 #include "core/plan/layouts/expected_layouts.h"
 #include "core/plan/layouts/flat_use.h"
+#include "core/plan/layouts/planned_use_errors.h"
 #include "core/plan/layouts/read_layouts.h"
 #include "core/status/status_macros.h"
 
@@ -62,10 +63,13 @@ class AxisCompletion {
   }
 
  private:
+  // Returns an op's types along this axis.
+  OpTypes TypesOf(OpId id) const {
+    return {types_[id].inputs, types_[id].outputs, graph_.op(id).attributes};
+  }
   // Returns an op's signatures along this axis.
   std::vector<Signature> SignaturesOf(OpId id) const {
-    const Op& op = graph_.op(id);
-    return op.kind->Signatures({types_[id].inputs, types_[id].outputs, op.attributes});
+    return graph_.op(id).kind->Signatures(TypesOf(id));
   }
   FittedUse FittedUseOf(OpId id, absl::Span<const Signature> signatures) const {
     return {signatures, types_[id].inputs, types_[id].outputs};
@@ -86,9 +90,7 @@ class AxisCompletion {
     const bool has_chosen_forward =
         forward != kNone && !(deferred_[forward] && IsFlexible(forward));
     if (has_chosen_forward && result_.ops[forward].kind == AxisUse::Kind::kSigned) {
-      if (std::optional<Signature> signature = DualSignature(id, forward, signatures)) {
-        return AxisUse::By(*std::move(signature));
-      }
+      if (std::optional<AxisUse> use = DualUse(id, forward, signatures)) return *std::move(use);
     }
     return ByArrival(id, signatures, /*complete_partial=*/has_chosen_forward);
   }
@@ -102,24 +104,24 @@ class AxisCompletion {
   // units open, they become those in which the inputs arrive.
   absl::StatusOr<AxisUse> AsPlanned(OpId id, const AxisUse& planned) {
     const Op& op = graph_.op(id);
-    const std::vector<Signature> signatures = SignaturesOf(id);
     if (planned.kind == AxisUse::Kind::kBroadcast) return AxisUse::Broadcast(op);
     if (planned.kind == AxisUse::Kind::kFlat) {
       // Without the Graph that updates it, an optimizer state belongs to no group; its initial
       // value is the same on all ranks then.
       const bool is_initial_value = graph_.op(id).inputs.empty();
       std::optional<AxisUse> flat;
-      if (is_initial_value || MayBeFlat(id)) {
-        flat = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, signatures);
+      if (is_initial_value || MayBeFlat(graph_, op, decisions_.stored, decisions_.updated)) {
+        flat = UseOnFlatRange(graph_.op(id), types_[id], decisions_.updated, SignaturesOf(id));
       }
-      if (!flat.has_value()) return NoSignature(id, planned, signatures);
-      if (decisions_.gathers[id]) return NotOnRange(id);
+      if (!flat.has_value()) return NoSignature(id, planned);
+      if (decisions_.gathers[id]) return NotOnRange(graph_.op(id), axis_.name);
       return *std::move(flat);
     }
-    const bool has_signature = absl::c_any_of(signatures, [&](const Signature& signature) {
+    const std::vector<Signature> signatures = op.kind->AllSignatures(TypesOf(id));
+    const auto named = absl::c_find_if(signatures, [&](const Signature& signature) {
       return IsMultipleOf(planned.signature, signature);
     });
-    if (!has_signature) return NoSignature(id, planned, signatures);
+    if (named == signatures.end()) return NoSignature(id, planned);
     int64_t factor = 1;
     for (size_t i = 0; planned.open_units && i < op.inputs.size() && factor == 1; ++i) {
       const AxisLayout& named = planned.signature.inputs[i];
@@ -127,25 +129,14 @@ class AxisCompletion {
       if (!named.split() || !arriving.split() || named.dim != arriving.dim) continue;
       if (arriving.unit % named.unit == 0) factor = arriving.unit / named.unit;
     }
-    return AxisUse::By(WithUnits(planned.signature, factor));
+    Signature signature = WithUnits(planned.signature, factor);
+    signature.in_parts = named->in_parts;
+    return AxisUse::By(std::move(signature));
   }
 
-  absl::Status NoSignature(OpId id, const AxisUse& planned,
-                           const std::vector<Signature>& signatures) const {
-    const Op& op = graph_.op(id);
-    std::string has = "B";
-    for (const Signature& signature : signatures) absl::StrAppend(&has, "; ", signature.ToString());
-    return absl::InvalidArgumentError(
-        absl::StrCat("the Plan gives operator '", op.path, "' the signature '", planned.ToString(),
-                     "' along axis '", axis_.name, "', which ", op.kind->name(),
-                     " does not have in graph '", graph_.name(), "'; it has ", has));
-  }
-
-  absl::Status NotOnRange(OpId id) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the Plan computes operator '", graph_.op(id).path, "' as 'flat' along axis '", axis_.name,
-        "', but not on the range of its group that a rank holds along other axes; name it 'flat' ",
-        "along all axes of the group and as the group is stored along the others, or nowhere"));
+  absl::Status NoSignature(OpId id, const AxisUse& planned) const {
+    const std::vector<Signature> possible = graph_.op(id).kind->AllSignatures(TypesOf(id));
+    return NoSuchSignature(graph_, graph_.op(id), planned, possible, axis_.name);
   }
 
   // --- Rule 2 ----------------------------------------------------------------------------------
@@ -153,21 +144,6 @@ class AxisCompletion {
   // Returns how a value is stored if it is an operand of an update; nullopt for other values.
   const std::optional<AxisStore>& UpdateStoreOf(ValueId value) const {
     return decisions_.updated[value];
-  }
-
-  // Returns whether the op works on members of flat groups, and may do so on a rank's range.
-  bool MayBeFlat(OpId id) const {
-    const Op& op = graph_.op(id);
-    const auto in_group = [](const std::optional<AxisStore>& store) {
-      return store.has_value() && store->flat;
-    };
-    if (IsParameterCast(graph_, op)) return in_group(decisions_.stored[op.inputs[0]]);
-    const bool writes = absl::c_any_of(op.outputs, [&](ValueId output) {
-      return graph_.value(output).gradient_of == kNone && in_group(UpdateStoreOf(output));
-    });
-    return writes || (op.phase == Phase::kUpdate && absl::c_any_of(op.inputs, [&](ValueId input) {
-                        return in_group(UpdateStoreOf(input));
-                      }));
   }
 
   // Returns the use of an op of the update, which reads and writes values as they are stored: flat,
@@ -212,11 +188,7 @@ class AxisCompletion {
   AxisUse AsStored(OpId id, const std::vector<Signature>& signatures) const {
     const Op& op = graph_.op(id);
     const std::optional<AxisStore>& store = decisions_.stored[op.inputs[0]];
-    if (store.has_value() && store->flat && !decisions_.gathers[id]) {
-      AxisUse use = AxisUse::Broadcast(op);
-      use.kind = AxisUse::Kind::kFlat;
-      return use;
-    }
+    if (store.has_value() && store->flat && !decisions_.gathers[id]) return AxisUse::Flat(op);
     const std::vector<Arriving> stored = {result_.values[op.inputs[0]]};
     const std::optional<SignatureFit> fit =
         FitOrGather(FittedUseOf(id, signatures), stored, op.inputs, split_);
@@ -224,6 +196,19 @@ class AxisCompletion {
   }
 
   // --- Rule 3 ----------------------------------------------------------------------------------
+
+  // Returns the use of a gradient op that is the dual of that of its forward op; nullopt if it has
+  // none.
+  std::optional<AxisUse> DualUse(OpId id, OpId forward, const std::vector<Signature>& signatures) {
+    if (result_.ops[forward].signature.in_parts) {
+      std::optional<Signature> stated =
+          DualSignature(id, forward, graph_.op(id).kind->StatedSignatures(TypesOf(id)));
+      if (stated.has_value() && stated->in_parts) return AxisUse::By(*std::move(stated));
+    }
+    std::optional<Signature> whole = DualSignature(id, forward, signatures);
+    if (!whole.has_value()) return std::nullopt;
+    return AxisUse::By(*std::move(whole));
+  }
 
   // Returns the signature of a gradient op that is the dual of that of its forward op; nullopt if
   // it has none. If no signature has the dual outputs, those of the inputs decide.

@@ -35,6 +35,12 @@ AxisUse AxisUse::Broadcast(const Op& op) {
   return use;
 }
 
+AxisUse AxisUse::Flat(const Op& op) {
+  AxisUse use = Broadcast(op);
+  use.kind = Kind::kFlat;
+  return use;
+}
+
 AxisUse AxisUse::By(Signature signature) {
   const auto broadcast = [](const AxisLayout& layout) { return layout.broadcast(); };
   AxisUse use;

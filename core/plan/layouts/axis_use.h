@@ -32,6 +32,8 @@ struct AxisUse {
 
   // Returns the use with B for all inputs and outputs of `op`.
   static AxisUse Broadcast(const Op& op);
+  // Returns the use of kind kFlat.
+  static AxisUse Flat(const Op& op);
   // Returns the use with this signature; of kind kBroadcast if the signature is B everywhere.
   static AxisUse By(Signature signature);
 

@@ -3,8 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "core/layout/signature_fit.h"
+#include "core/plan/graph/parameter_cast.h"
 #include "core/plan/layouts/expected_layouts.h"
 
 namespace tessera {
@@ -13,6 +15,18 @@ namespace {
 bool IsFlat(const std::optional<AxisStore>& store) { return store.has_value() && store->flat; }
 
 }  // namespace
+
+bool MayBeFlat(const Graph& graph, const Op& op,
+               const Table<ValueId, std::optional<AxisStore>>& stored,
+               const Table<ValueId, std::optional<AxisStore>>& updated) {
+  if (IsParameterCast(graph, op)) return IsFlat(stored[op.inputs[0]]);
+  const bool writes = absl::c_any_of(op.outputs, [&](ValueId output) {
+    return graph.value(output).gradient_of == kNone && IsFlat(updated[output]);
+  });
+  return writes || (op.phase == Phase::kUpdate && absl::c_any_of(op.inputs, [&](ValueId input) {
+                      return IsFlat(updated[input]);
+                    }));
+}
 
 std::optional<AxisUse> UseOnFlatRange(const Op& op, const LocalTypes& types,
                                       const Table<ValueId, std::optional<AxisStore>>& updated,
@@ -46,8 +60,7 @@ std::optional<AxisUse> UseOnFlatRange(const Op& op, const LocalTypes& types,
   }
   if (!output.has_value()) output = OutputOnRange(fitted, 0);
   if (!output.has_value()) return std::nullopt;
-  AxisUse use = AxisUse::Broadcast(op);
-  use.kind = AxisUse::Kind::kFlat;
+  AxisUse use = AxisUse::Flat(op);
   for (AxisLayout& layout : use.signature.outputs) layout = *output;
   return use;
 }

@@ -27,18 +27,19 @@ struct GraphLayouts {
 //
 // A value is flexible if it can be brought to any layout: parameters, optimizer state, constants,
 // and values that are computed from these alone. For each op, the first rule that applies is used:
-// 1. The Plan's signature. If the stage names it, its units are multiplied so that they match
-//    those in which values arrive.
+// 1. The Plan's signature, which may be one of Operator::StatedSignatures(). If the stage names it,
+//    its units are multiplied so that they match those in which values arrive.
 // 2. An op that writes states computes them as they are stored (see LayoutDecisions::updated); in
 //    a flat group, on this rank's range, unless the Plan computes the op in another way along some
 //    axis; then it works on gathered values, along all axes of the group. A parameter's gradient
 //    arrives in the same layout, and is reduced on that range. An op that casts a parameter to
 //    fewer bits runs on what a rank stores of it, and its output is as flexible as the parameter.
-// 3. An op that records a gradient takes the dual of its forward op's signature. It reads values
-//    of the forward pass in the layouts in which the forward op read or computed them (completed,
-//    if partial). The gradient of an S value is S, of a P value B, and of a B value P or B. If
-//    several signatures fit, the one for which the fewest values are redistributed is used, then
-//    the first. The gradient of an op that is computed on B completes partial inputs first.
+// 3. An op that records a gradient takes the dual of its forward op's signature, in parts if that
+//    is. It reads values of the forward pass in the layouts in which the forward op read or
+//    computed them (completed, if partial). The gradient of an S value is S, of a P value B, and of
+//    a B value P or B. If several signatures fit, the one for which the fewest values are
+//    redistributed is used, then the first. The gradient of an op that is computed on B completes
+//    partial inputs first.
 // 4. The signature that fits the layouts of the inputs, as chosen by FitOrGather
 //    (core/layout/signature_fit.h). A flexible input does not become partial, with two exceptions:
 //    a constant, if its op can compute it as partial, and, in the update, a B input beside a

@@ -5,7 +5,6 @@
 namespace tessera::operator_tests {
 namespace {
 
-const Reason kNotYet = {"not yet", "Not declared yet."};
 const Reason kUnmade = {
     "unmade",
     "Nothing makes such partial values: gradients are sums, never maxima or log-sum-exps, and "
@@ -22,34 +21,12 @@ const Reason kLowered = {"lowered", "Only lowering makes this operator, to make 
 
 const std::vector<const Reason*>& AllReasons() {
   static const auto* const reasons =
-      new std::vector<const Reason*>{&kNotYet, &kUnmade, &kState, &kInput, &kRounded, &kLowered};
+      new std::vector<const Reason*>{&kUnmade, &kState, &kInput, &kRounded, &kLowered};
   return *reasons;
 }
 
 const std::vector<KnownMissing>& AllKnownMissing() {
   static const auto* const missing = new std::vector<KnownMissing>{
-      {{"add"},
-       {"B, P(max) -> P(max)", "B, P(min) -> P(min)", "B, P(lse) -> P(lse)", "P(max), B -> P(max)",
-        "P(min), B -> P(min)", "P(lse), B -> P(lse)"},
-       &kNotYet},
-      {{"subtract"},
-       {"B, P(max) -> P(min)", "B, P(min) -> P(max)", "P(max), B -> P(max)", "P(min), B -> P(min)",
-        "P(lse), B -> P(lse)"},
-       &kNotYet},
-      {{"maximum"}, {"B, P(min) -> P(min)", "P(min), B -> P(min)"}, &kNotYet},
-      {{"minimum"},
-       {"B, P(max) -> P(max)", "P(max), B -> P(max)", "P(min), P(min) -> P(min)"},
-       &kNotYet},
-      {{"exp", "tanh", "sigmoid", "relu"}, {"P(max) -> P(max)", "P(min) -> P(min)"}, &kNotYet},
-      {{"exp"}, {"P(lse) -> P"}, &kNotYet},
-      {{"log", "sqrt"}, {"P(min) -> P(min)"}, &kNotYet},
-      {{"rsqrt"}, {"P(min) -> P(max)"}, &kNotYet},
-      {{"negate"}, {"P(max) -> P(min)", "P(min) -> P(max)"}, &kNotYet},
-      {{"select"},
-       {"B, P(max), P(max) -> P(max)", "B, P(min), P(min) -> P(min)",
-        "B, P(lse), P(lse) -> P(lse)"},
-       &kNotYet},
-      {{"cast"}, {"P(max) -> P(max)", "P(min) -> P(min)"}, &kNotYet},
       {{"cast"}, {"P -> P", "P(lse) -> P(lse)"}, &kRounded},
       {{"embedding"},
        {"P(max), B -> P(max)", "P(min), B -> P(min)", "P(lse), B -> P(lse)"},
@@ -68,6 +45,18 @@ const std::vector<KnownMissing>& AllKnownMissing() {
         "B, B, P(lse) -> P(lse), B, B", "B, P, P -> P, B, B"},
        &kUnmade},
       {{"layer_norm_grad"}, {"B, B, P, B, B -> P, B, B"}, &kUnmade},
+      {{"layer_norm_apply"},
+       {"B, B, B, B, P(max) -> P(max)", "B, B, B, B, P(min) -> P(min)",
+        "B, B, B, B, P(lse) -> P(lse)", "B, B, B, P, P -> P", "B, B, P, B, P -> P",
+        "P, P, B, B, P -> P"},
+       &kUnmade},
+      {{"layer_norm_grad_sums"},
+       {"B, B, B, B, P -> B, P", "B, B, P, B, B -> P, P", "B, P, B, P, B -> B, P"},
+       &kUnmade},
+      {{"layer_norm_grad_apply"},
+       {"B, B, B, B, B, P(max), B -> P(min), B, B", "B, B, B, B, B, P(min), B -> P(max), B, B",
+        "B, B, P, B, B, P, P -> P, B, B", "B, P, P, P, B, P, B -> P, P, B"},
+       &kUnmade},
       {{"batch_norm_sum"}, {"P -> P, B", "P, B -> P, B"}, &kUnmade},
       {{"batch_norm"},
        {"B, B, B, B, P(max) -> P(max)", "B, B, B, B, P(min) -> P(min)",
@@ -86,14 +75,10 @@ const std::vector<KnownMissing>& AllKnownMissing() {
        &kUnmade},
       {{"attention"}, {"B, B, P -> P, B"}, &kUnmade},
       {{"attention_grad"}, {"B, B, B, P, P, B -> P, P, B"}, &kUnmade},
-      {{"attention_grad"}, {"B, B, S(1), S(1), B, B -> P, S(1), S(1)"}, &kNotYet},
       {{"attention_decode"},
        {"B, B, P, B, P, B -> P, B, P", "B, B, P(max), B, B, B -> P(max), B, P(max)",
         "B, B, P(min), B, B, B -> P(min), B, P(min)"},
        &kUnmade},
-      {{"linear_log_sum_exp_grad"},
-       {"B, B, S(1), S(1), B, B, B -> S(1), S(1)", "B, B, S(2), S(1), B, B, B -> S(2), S(1)"},
-       &kNotYet},
       {{"linear_log_sum_exp_grad"},
        {"B, B, B, P, B, B, B -> P, B", "B, B, P, B, B, B, B -> B, P", "B, B, P, P, B, B, B -> P, P",
         "B, P, B, B, B, B, P(lse) -> P, P"},
@@ -112,8 +97,8 @@ const std::vector<KnownMissing>& AllKnownMissing() {
 
 const std::vector<NeedsCommunication>& AllNeedingCommunication() {
   static const std::string statistics =
-      "The statistics are of all elements of a row. Statistics and their application would have to "
-      "be two operators.";
+      "The statistics are of all elements of a row: in parts, they are completed between two "
+      "operators.";
   static const std::string halo = "A window reads rows of the next rank.";
   static const std::string strided =
       "Consecutive elements of one dimension are not consecutive in the other one: a strided "
@@ -141,9 +126,10 @@ const std::vector<NeedsCommunication>& AllNeedingCommunication() {
        "[B, 1, H, D], [B, 1, H, D], [B, 1, H, D], [B, T, H, D], [B, T, H, D], []",
        "B, B, B, S(1), S(1), B", "The softmax is over all rows of the cache, as in attention."},
       {"linear_log_sum_exp", "[R, C], [V, C], [R]", "S(1), S(1), B",
-       "Logits would be partial sums, of which no log-sum-exp can be taken."},
+       "Logits are partial sums, of which no log-sum-exp can be taken: in parts, they are "
+       "completed."},
       {"linear_log_sum_exp_grad", "[R], [R], [R, C], [V, C], [R], [R]", "B, B, S(1), S(1), B, B",
-       "Logits, which are made again, would be partial sums."},
+       "Logits, which are made again, are partial sums: in parts, they are completed."},
       {"log_sum_exp", "[R, V], [R]", "P, B",
        "A log-sum-exp of terms of logits is not made of theirs."},
       {"top_k", "[R, V]", "S(1)", "Positions are in all of the row."},

@@ -47,6 +47,24 @@ void AddLayerNormForms(std::vector<Form>& forms) {
   add("ARC", kSequences);
 }
 
+void AddLayerNormPartsForms(std::vector<Form>& forms) {
+  const auto add = [&](const std::string& dims, const std::vector<std::string>& sizes) {
+    const std::string rows = dims.substr(0, dims.size() - 1);
+    const Operand x = Wide(dims), dy = Floats(dims), columns = Floats("C");
+    const Operand statistic = Floats(rows), rstd = Positive(rows);
+    forms.push_back({"layer_norm_sum", "", {x}, sizes});
+    forms.push_back({"layer_norm_squares", "", {x, statistic}, sizes});
+    forms.push_back({"layer_norm_apply", "", {x, statistic, rstd, columns, columns}, sizes});
+    forms.push_back({"layer_norm_grad_sums", "", {dy, x, columns, statistic, rstd}, sizes});
+    forms.push_back({"layer_norm_grad_apply",
+                     "",
+                     {dy, x, columns, statistic, rstd, statistic, statistic},
+                     sizes});
+  };
+  add("RC", kRowsColumns);
+  add("ARC", kSequences);
+}
+
 void AddReductionForms(std::vector<Form>& forms) {
   struct Use {
     std::string x, y, detail;
@@ -149,6 +167,7 @@ std::vector<Form> RowForms() {
   std::vector<Form> forms;
   AddSoftmaxForms(forms);
   AddLayerNormForms(forms);
+  AddLayerNormPartsForms(forms);
   AddReductionForms(forms);
   AddTableForms(forms);
   AddLogSumExpForms(forms);

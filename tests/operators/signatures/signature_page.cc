@@ -29,6 +29,10 @@ This page is written by
 
     ./bazelw run //tests/operators/signatures:signature_table
 
+Ranks do communicate inside an operator that is computed "in parts": a layer norm over split columns sums each
+rank's columns, completes the sums, and so on. `//tests/operators:in_parts_test` compares what the parts compute
+with the operator.
+
 The dimensions of a use are letters. "Tried" is the number of combinations of input layouts whose shards the
 operator's shape rule takes; no other can be computed. If there are more than 12000 combinations of layouts, only
 those with at most two kinds besides `B` are tried, where splits along one letter are one kind. Partial values of
@@ -45,6 +49,9 @@ std::string PageRow(const CaseFamily& family, const DecidedSignatures& decided) 
   std::vector<std::string> declared, missing, sizes;
   for (const NamedSignature& signature : decided.declared) {
     declared.push_back(absl::StrCat("`", signature.ToString(family), "`"));
+  }
+  for (const NamedSignature& signature : decided.in_parts) {
+    declared.push_back(absl::StrCat("`", signature.ToString(family), "` (in parts)"));
   }
   for (const NamedSignature& signature : decided.missing) {
     const std::string text = signature.ToString(family);

@@ -83,6 +83,26 @@ class FamilySpace {
     }
   }
 
+  // Names the signatures in parts.
+  void NameInParts(const Operator& op, DecidedSignatures& decided) {
+    std::vector<std::vector<Signature>> at_sizes;
+    for (const PreparedCase& use : prepared_) {
+      at_sizes.emplace_back();
+      for (const Signature& signature : op.StatedSignatures(use.types())) {
+        if (signature.in_parts) at_sizes.back().push_back(signature);
+      }
+    }
+    for (const Signature& signature : at_sizes[0]) {
+      const std::optional<NamedSignature> named = NameOf(0, signature, at_sizes);
+      if (named.has_value()) {
+        decided.in_parts.push_back(*named);
+      } else {
+        decided.wrong.push_back(
+            absl::StrCat(signature.ToString(), " (in parts) is not declared at every size"));
+      }
+    }
+  }
+
   // Returns the right signatures with the input layouts of a text like "S(1), B".
   std::vector<NamedSignature> RightWith(absl::string_view text) {
     const std::vector<std::string> wanted = LayoutTexts(text);
@@ -357,8 +377,10 @@ std::vector<NamedSignature> RightSignaturesWith(const CaseFamily& family, Backen
 DecidedSignatures DecideSignatures(const CaseFamily& family, Backend& reference) {
   const Operator* op = FindOperator(family.op);
   TESSERA_CHECK(op != nullptr) << family.op;
-  return DecideSignatures(family, reference,
-                          [op](const OpTypes& types) { return op->Signatures(types); });
+  DecidedSignatures decided = DecideSignatures(
+      family, reference, [op](const OpTypes& types) { return WithoutCommunication(*op, types); });
+  FamilySpace(family, reference).NameInParts(*op, decided);
+  return decided;
 }
 
 DecidedSignatures DecideSignatures(const CaseFamily& family, Backend& reference,

@@ -28,7 +28,8 @@
 namespace tessera::operator_tests {
 
 struct DecidedSignatures {
-  std::vector<NamedSignature> declared;  // at every size
+  std::vector<NamedSignature> declared;  // at every size, without those in parts
+  std::vector<NamedSignature> in_parts;  // ranks communicate in them, so they are not tried
   std::vector<NamedSignature> missing;
   std::vector<std::string> wrong;  // what is wrong with each declared one that is
   int64_t combinations = 0;        // of input layouts that the shape rule takes

@@ -15,7 +15,7 @@ Subjects::Operator Describe(const Graph& graph, const Op& op) {
   described.update = op.phase == Phase::kUpdate;
   const std::vector<TensorType> inputs = graph.TypesOf(op.inputs);
   const std::vector<TensorType> outputs = graph.TypesOf(op.outputs);
-  for (const Signature& signature : op.kind->Signatures({inputs, outputs, op.attributes})) {
+  for (const Signature& signature : op.kind->AllSignatures({inputs, outputs, op.attributes})) {
     described.signatures.push_back(signature.ToString());
   }
   return described;
