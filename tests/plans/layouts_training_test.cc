@@ -4,9 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/compile/compile.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing/completion.h"
+#include "core/train/programs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"
@@ -74,6 +77,35 @@ TEST(LayoutsTrainingTest, SplitsThatHoldTheSameElements) {
   )text";
   const TrainingRun run = SmallGpt({.heads = 2, .head_dim = 8});
   ExpectSame(run, PlanOf(kTwoByTwo, kReshaped), {4});
+}
+
+// A bias is added to partial sums: one rank adds it, the others zeros, and the product's kernel
+// does so. The sum is completed once, with the bias in it.
+TEST(LayoutsTrainingTest, ABiasIsAddedToPartialSumsByOneRank) {
+  const char kRows[] = R"text(
+    compute { path: "blocks.*.mlp.proj.matmul" signature: "a: S(2), S(1) -> P" }
+    compute { path: "blocks.*.mlp.proj.add" signature: "a: P, P -> P" } )text";
+  const Plan plan = PlanOf("mesh { name: 'a' }", kRows);
+  for (const TrainingRun& run : {AdamwGpt(), SmallGpt(OddSizes())}) {
+    ExpectSame(run, plan, {2, 3});
+  }
+  const TrainingRun run = OnCpu(SmallGpt({.layers = 1}));
+  ExpectSame(run, plan, {2}, 1e-4);
+  const auto backend = run.backend();
+  for (const char* precision : {"", "precision { parameters: BF16 }"}) {
+    SCOPED_TRACE(precision);
+    const auto compiled = CompileRun(
+        run.graphs, PlanOf("mesh { name: 'a' }", absl::StrCat(kRows, precision)), *backend, 2);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    int zeroed = 0, added = 0;
+    for (const Instruction& instruction : compiled->FindProgram(kTrain)->instructions) {
+      const bool of_bias = absl::StrContains(instruction.path, "blocks.0.mlp.proj.bias");
+      if (of_bias && absl::EndsWith(instruction.path, ".zero_elsewhere")) ++zeroed;
+      if (instruction.path == "blocks.0.mlp.proj.add") ++added;
+    }
+    EXPECT_EQ(zeroed, 1);
+    EXPECT_EQ(added, 0) << "the product adds it";
+  }
 }
 
 // Of 7 words over 2 x 3 ranks some ranks hold none, and neither do their neighbours along an axis.

@@ -1,8 +1,9 @@
 // Fusion is a pass and not part of the Graph because a bias or an activation must come after a
 // partial sum is complete, and which sums are partial is known only after layouts.
 //
-// In 16 bits, a bias is cast to them between the product and the addition; its cast is then moved
-// in front of the product. A gradient that is cast to f32 is stored in f32 by the kernel that
+// In 16 bits, a bias is cast to them between the product and the addition, and a bias that is added
+// to partial sums is set to zero on all ranks but one there; both are then moved in front of the
+// product. A gradient that is cast to f32 is stored in f32 by the kernel that
 // computes it, which does not round it to 16 bits before.
 #include <optional>
 #include <utility>
@@ -35,6 +36,11 @@ bool MayBeEpilogue(const KernelRequest& request) {
 
 bool IsCast(const KernelRequest& request) {
   return request.op == "cast" && request.epilogues.empty();
+}
+
+// Returns whether a request makes what is added to a product from a bias.
+bool PreparesBias(const KernelRequest& request) {
+  return IsCast(request) || request.op == "zero_elsewhere";
 }
 
 // Returns whether a request casts 16 bits to f32.
@@ -92,9 +98,9 @@ class Fuser {
     InstructionId writer;  // the last one
   };
 
-  // A cast that is moved in front of the instruction that needs it.
+  // An instruction that is moved in front of the one that needs it.
   struct Move {
-    InstructionId before, cast;
+    InstructionId before, moved;
   };
 
   Uses& UsesOf(ProgramValueId id) { return uses_[program_.values[id].buffer]; }
@@ -109,16 +115,16 @@ class Fuser {
     const InstructionId next = NextEpilogue(i, output);
     if (next == kNone) return false;
     const ProgramValueId read = UsesOf(program_.instructions[i].outputs[output]).read;
-    const std::optional<std::vector<InstructionId>> casts = CastsToMove(i, next, read);
-    if (!casts.has_value()) return false;
+    const std::optional<std::vector<InstructionId>> moved = WhatToMove(i, next, read);
+    if (!moved.has_value()) return false;
     std::optional<Instruction> joined = Joined(i, output, next);
     if (!joined.has_value()) return false;
     program_.instructions[i] = *std::move(joined);
     gone_[next] = true;
-    for (const InstructionId cast : *casts) {
-      moves_.push_back({i, cast});
+    for (const InstructionId bias : *moved) {
+      moves_.push_back({i, bias});
       // From now on it is written before instruction i.
-      UsesOf(program_.instructions[cast].outputs[0]).writer = i - 1;
+      UsesOf(program_.instructions[bias].outputs[0]).writer = i - 1;
     }
     return true;
   }
@@ -162,40 +168,49 @@ class Fuser {
     return a.offset == b.offset && NumElements(a.type.shape) == NumElements(b.type.shape);
   }
 
-  // Returns the casts that must be moved in front of instruction i, so that `next`, which reads the
-  // output of i as `read`, can run there; nullopt if it cannot: another input, or a value after
-  // which it runs, is not there yet.
-  std::optional<std::vector<InstructionId>> CastsToMove(InstructionId i, InstructionId next,
-                                                        ProgramValueId read) const {
+  // Returns the instructions that must be moved in front of instruction i, in order, so that
+  // `next`, which reads the output of i as `read`, can run there; nullopt if it cannot: another
+  // input, or a value after which it runs, is not there yet.
+  std::optional<std::vector<InstructionId>> WhatToMove(InstructionId i, InstructionId next,
+                                                       ProgramValueId read) const {
     const Instruction& epilogue = program_.instructions[next];
     if (!AreWrittenBefore(i, epilogue.after)) return std::nullopt;
-    std::vector<InstructionId> casts;
+    std::vector<InstructionId> moved;
     for (ProgramValueId id : epilogue.inputs) {
       const Uses& uses = UsesOf(id);
       if (id == read || uses.writer < i) continue;
-      if (!MayMoveBefore(i, uses.writer)) return std::nullopt;
-      casts.push_back(uses.writer);
+      if (!MoveBefore(i, uses.writer, moved)) return std::nullopt;
     }
-    return casts;
+    return moved;
   }
 
   bool AreWrittenBefore(InstructionId i, absl::Span<const ProgramValueId> ids) const {
     return absl::c_all_of(ids, [&](ProgramValueId id) { return UsesOf(id).writer < i; });
   }
 
-  // Returns whether an instruction behind the product i is a cast that can as well run before it,
-  // and makes no more than a bias: what is larger would take memory for longer.
-  bool MayMoveBefore(InstructionId i, InstructionId later) const {
+  // Appends an instruction behind the product i that prepares a bias, after those that it reads
+  // from. Returns false if it cannot as well run before the product, or makes more than a bias:
+  // what is larger would take memory for longer.
+  bool MoveBefore(InstructionId i, InstructionId later, std::vector<InstructionId>& moved) const {
     const Instruction& product = program_.instructions[i];
-    const Instruction& cast = program_.instructions[later];
-    if (gone_[later] || !IsKernel(cast) || !IsCast(RequestOf(cast)) ||
-        !RunsAlongside(cast, product)) {
+    const Instruction& bias = program_.instructions[later];
+    if (gone_[later] || !IsKernel(bias) || !PreparesBias(RequestOf(bias)) ||
+        !RunsAlongside(bias, product)) {
       return false;
     }
     const int64_t columns = program_.values[product.outputs[0]].type.shape.back();
-    const ProgramValueId made = cast.outputs[0];
-    return UsesOf(made).writes == 1 && NumElements(program_.values[made].type.shape) <= columns &&
-           AreWrittenBefore(i, cast.inputs) && AreWrittenBefore(i, cast.after);
+    const ProgramValueId made = bias.outputs[0];
+    if (UsesOf(made).writes != 1 || NumElements(program_.values[made].type.shape) > columns ||
+        !AreWrittenBefore(i, bias.after)) {
+      return false;
+    }
+    for (const ProgramValueId input : bias.inputs) {
+      const InstructionId writer = UsesOf(input).writer;
+      if (writer < i || absl::c_linear_search(moved, writer)) continue;
+      if (!MoveBefore(i, writer, moved)) return false;
+    }
+    if (!absl::c_linear_search(moved, later)) moved.push_back(later);
+    return true;
   }
 
   // Returns one instruction that does the work of both, to stand at the position of the first;
@@ -255,15 +270,15 @@ class Fuser {
     return true;
   }
 
-  // Removes the instructions that were joined to others, and moves casts.
+  // Removes the instructions that were joined to others, and moves what prepares biases.
   void RemoveAndMove() {
-    for (const Move& move : moves_) gone_[move.cast] = true;
+    for (const Move& move : moves_) gone_[move.moved] = true;
     Table<InstructionId, Instruction> kept;
     kept.reserve(program_.instructions.size());
     auto move = moves_.begin();  // sorted by `before`
     for (const InstructionId i : program_.instructions.ids()) {
       for (; move != moves_.end() && move->before == i; ++move) {
-        kept.push_back(std::move(program_.instructions[move->cast]));
+        kept.push_back(std::move(program_.instructions[move->moved]));
       }
       if (!gone_[i]) kept.push_back(std::move(program_.instructions[i]));
     }
