@@ -25,7 +25,7 @@ struct PricedUse {
     Op op;  // its ids mean nothing
     LocalOperands local;
   };
-  // What ranks communicate between parts, of a value of a global type.
+  // A redistribution between two parts, of a value of a global type.
   struct Completion {
     MeshLayout from, to;
     TensorType type;

@@ -23,7 +23,7 @@
 namespace tessera {
 namespace {
 
-// Of a mesh with axes "a0", "a1", ... of 2 ranks each.
+// A Plan for a mesh with axes "a0", "a1", ... of 2 ranks each.
 class MixedPlan {
  public:
   explicit MixedPlan(int axes) : axes_(axes) {}
