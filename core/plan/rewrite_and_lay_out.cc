@@ -40,18 +40,24 @@ std::vector<std::string> InputsSplitOverRanks(const Graph& graph, const Mesh& me
   return paths;
 }
 
-// Returns the ops of a Graph that are computed in parts along an axis.
-Table<OpId, bool> OpsInParts(const GraphLayouts& layouts, const Mesh& mesh) {
-  Table<OpId, bool> in_parts;
-  in_parts.reserve(layouts.ops.size());
-  for (const std::vector<AxisUse>& uses : layouts.ops) {
-    bool any = false;
-    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-      any = any || (uses[axis].signature.in_parts && mesh.axis(axis).size > 1);
-    }
-    in_parts.push_back(any);
+// Returns whether an op is computed in parts along an axis of more than one rank.
+bool IsInParts(const std::vector<AxisUse>& uses, const Mesh& mesh) {
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (uses[axis].signature.in_parts && mesh.axis(axis).size > 1) return true;
   }
-  return in_parts;
+  return false;
+}
+
+bool AnyInParts(const GraphLayouts& layouts, const Mesh& mesh) {
+  return absl::c_any_of(layouts.ops,
+                        [&](const std::vector<AxisUse>& uses) { return IsInParts(uses, mesh); });
+}
+
+// Returns the Graph with its ops that are computed in parts replaced by them.
+Graph InParts(const Graph& graph, const GraphLayouts& layouts, const Mesh& mesh) {
+  Table<OpId, bool> in_parts;
+  for (const std::vector<AxisUse>& uses : layouts.ops) in_parts.push_back(IsInParts(uses, mesh));
+  return WriteInParts(graph, in_parts);
 }
 
 // Lays out a Graph that was rewritten from one with known layouts.
@@ -244,19 +250,19 @@ class RewrittenLayout {
 }  // namespace
 
 bool Rewrites(const PlanPart& part, const GraphLayouts& recorded, const Mesh& mesh) {
-  return Rewrites(part) || absl::c_linear_search(OpsInParts(recorded, mesh), true);
+  return Rewrites(part) || AnyInParts(recorded, mesh);
 }
 
 absl::StatusOr<RewrittenGraph> RewriteAndLayOut(const Graph& graph, const GraphLayouts& recorded,
                                                 const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions) {
   if (!Rewrites(part, recorded, mesh)) return RewrittenGraph{graph, recorded};
-  const Table<OpId, bool> in_parts = OpsInParts(recorded, mesh);
-  const bool any_in_parts = absl::c_linear_search(in_parts, true);
+  std::optional<Graph> in_parts;
+  if (AnyInParts(recorded, mesh)) in_parts = InParts(graph, recorded, mesh);
   const std::vector<std::string> separate = InputsSplitOverRanks(graph, mesh, decisions);
   RewrittenGraph result{Graph(graph.name()), {}};
-  ASSIGN_OR_RETURN(result.graph, RewriteGraph(any_in_parts ? WriteInParts(graph, in_parts) : graph,
-                                              part, separate));
+  ASSIGN_OR_RETURN(result.graph,
+                   RewriteGraph(in_parts.has_value() ? *in_parts : graph, part, separate));
   result.layouts = RewrittenLayout(result.graph, mesh, decisions, graph, recorded).LayOut();
   return result;
 }
