@@ -192,6 +192,7 @@ class Fuser {
   // from. Returns false if it cannot as well run before the product, or makes more than a bias:
   // what is larger would take memory for longer.
   bool MoveBefore(InstructionId i, InstructionId later, std::vector<InstructionId>& moved) const {
+    if (absl::c_linear_search(moved, later)) return true;
     const Instruction& product = program_.instructions[i];
     const Instruction& bias = program_.instructions[later];
     if (gone_[later] || !IsKernel(bias) || !PreparesBias(RequestOf(bias)) ||
@@ -206,10 +207,9 @@ class Fuser {
     }
     for (const ProgramValueId input : bias.inputs) {
       const InstructionId writer = UsesOf(input).writer;
-      if (writer < i || absl::c_linear_search(moved, writer)) continue;
-      if (!MoveBefore(i, writer, moved)) return false;
+      if (writer >= i && !MoveBefore(i, writer, moved)) return false;
     }
-    if (!absl::c_linear_search(moved, later)) moved.push_back(later);
+    moved.push_back(later);
     return true;
   }
 
