@@ -1,31 +1,66 @@
 #!/bin/bash
-# Four ranks on two hosts that a network of 1 Gbit/s joins train by strategies, with the losses of one
-# process. Of three heads, the last of four ranks that share a model has none.
+# Four ranks on two hosts that a network of 1 Gbit/s joins train by strategies as one process does:
+# with its losses, and with the memory and the bytes that were predicted. Of three heads, the last of
+# four ranks that share a model has none; 257 bytes of vocabulary do not divide either.
 set -euo pipefail
 source tests/network/emulated_hosts.sh
-train=$PWD/models/gpt/train
-flags=("--data=$PWD/README.md" --set=model.layers=2,model.heads=3,model.channels=48,model.context=64
-  --sequence=64 --batch=8 --optimizer=sgd --lr=0.1 --clip_norm=0 --steps=20 --sample_tokens=0
-  --eval_every=0 --save_every=0)
+train=$PWD/models/gpt/train compare=$PWD/tools/compare/compare
+model=("--data=$PWD/README.md" --set=model.layers=2,model.heads=3,model.channels=48,model.context=64
+  --sequence=64 --batch=8 --optimizer=sgd)
+flags=("${model[@]}" --lr=0.1 --clip_norm=0 --sample_tokens=0 --eval_every=0 --save_every=0)
+tensors=(tensor tensor:degree=4 tensor:degree=4,sequence=true)
 cd "$TEST_TMPDIR"
 need_emulated_hosts
 
 # losses FOLDER: prints those of a run, one per line.
 losses() { sed -n 's/.*"loss":\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"; }
 
-"$train" "${flags[@]}" --threads=1 --out=alone >/dev/null
-losses alone >expected
-(($(wc -l <expected) == 20))
-for strategy in ddp fsdp fsdp:replicas=2 tensor tensor:degree=4 tensor:degree=4,sequence=true; do
-  options=${strategy#"${strategy%%:*}"}
-  "$emulate" --hosts=2 --ranks_per_host=2 -- "$train" "${flags[@]}" --strategy="${strategy%%:*}" \
-    --strategy_options="${options#:}" --out="$strategy" >out
-  grep -q "; 4 ranks, hierarchical" out || { cat out && exit 1; }
-  losses "$strategy" | paste - expected | awk -v strategy="$strategy" '
-    { distance = $1 / $2 - 1; if (distance < 0) distance = -distance }
-    distance > largest { largest = distance }
-    END {
-      printf "%s: %d losses, those of one process to %.1e\n", strategy, NR, largest
-      exit NR != 20 || largest > 1e-5
-    }'
-done
+# trains_as_alone DEVICE STEPS DISTANCE STRATEGY...: checks the losses of runs with these strategies.
+trains_as_alone() {
+  local device=$1 steps=$2 most=$3 strategy options
+  local run=("${flags[@]}" "--device=$device" "--steps=$steps")
+  "$train" "${run[@]}" --threads=1 "--out=alone.$device" >/dev/null
+  losses "alone.$device" >expected
+  (($(wc -l <expected) == steps))
+  for strategy in "${@:4}"; do
+    options=${strategy#"${strategy%%:*}"}
+    "$emulate" --hosts=2 --ranks_per_host=2 -- "$train" "${run[@]}" \
+      --strategy="${strategy%%:*}" --strategy_options="${options#:}" \
+      --out="$strategy.$device" >out
+    grep -q "; 4 ranks, hierarchical" out || { cat out && exit 1; }
+    losses "$strategy.$device" | paste - expected |
+      awk -v name="$strategy on $device" -v steps="$steps" -v most="$most" '
+        { distance = $1 / $2 - 1; if (distance < 0) distance = -distance }
+        distance > largest { largest = distance }
+        END {
+          printf "%s: %d losses, those of one process to %.1e\n", name, NR, largest
+          exit NR != steps || largest > most
+        }'
+  done
+}
+
+trains_as_alone cpu 20 1e-5 ddp fsdp fsdp:replicas=2 "${tensors[@]}"
+trains_as_alone reference 4 1e-10 "${tensors[@]}"
+
+# Memory, calls and bytes are what was predicted.
+strategies=$(IFS=,; echo "ddp,${tensors[*]//,/:}")
+"$emulate" --hosts=2 --ranks_per_host=2 -- "$compare" "${model[@]}" "--strategies=$strategies" \
+  --steps=2 --rounds=1 --json=compared.json >out || { cat out && exit 1; }
+python3 - <<'END'
+import json
+
+strategies = json.load(open("compared.json"))["strategies"]
+assert len(strategies) == 4, strategies
+for strategy in strategies:
+    assert strategy["outcome"] == "ran", strategy
+    costs = [strategy.get("estimated") or strategy["calibrated"], strategy["measured"]]
+    planned, counted = [
+        {(each["operation"], *each["mesh_axes"]): (each["calls"], each["bytes"])
+         for each in cost["collectives"] if each["calls"] > 0}
+        for cost in costs
+    ]
+    assert planned and planned == counted, (strategy["name"], planned, counted)
+    planned, counted = [cost["peak_bytes"] for cost in costs]
+    assert planned == counted, (strategy["name"], planned, counted)
+    print(f"{strategy['name']}: a peak of {counted} bytes, as planned, and as many bytes sent")
+END
