@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "core/compile/graph_key.h"
 #include "core/compile/make_programs.h"
+#include "core/compile/redistribution_choices.h"
 #include "core/layout/redistribution/choice_prices.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/plan/complete.h"
@@ -82,17 +83,25 @@ class CandidateCompiler::Kept {
   KernelChooser& chooser() { return chooser_; }
   const std::shared_ptr<const DecisionSubjects>& subjects() const { return subjects_; }
   KnownGraph& graph(size_t i) { return graphs_[i]; }
-  RedistributionFinder& FinderOn(const Mesh& mesh) {
-    if (finder_ == nullptr || finder_->mesh() != mesh) {
-      finder_ = std::make_unique<RedistributionFinder>(mesh, &ChoicePrices());
+  // Returns a finder that knows the redistributions that the stage states.
+  absl::StatusOr<RedistributionFinder*> FinderFor(const Mesh& mesh, const Stage& stage) {
+    Stage choices;
+    *choices.mutable_redistribution() = stage.redistribution();
+    std::string stated = choices.SerializeAsString();
+    if (finder_ == nullptr || finder_->mesh() != mesh || stated != stated_) {
+      auto finder = std::make_unique<RedistributionFinder>(mesh, &ChoicePrices());
+      RETURN_IF_ERROR(StateRedistributions(stage, *finder));
+      finder_ = std::move(finder);
+      stated_ = std::move(stated);
     }
-    return *finder_;
+    return finder_.get();
   }
 
  private:
   const std::string kernels_;
   KernelChooser chooser_;
-  std::unique_ptr<RedistributionFinder> finder_;  // on the mesh of the last candidate
+  std::unique_ptr<RedistributionFinder> finder_;  // of the last candidate
+  std::string stated_;                            // the redistributions that its Plan states
   const std::shared_ptr<const DecisionSubjects> subjects_;
   std::vector<KnownGraph> graphs_;
   int candidates_ = 0;
@@ -148,9 +157,9 @@ absl::StatusOr<CompiledCandidate> CandidateCompiler::CompileWith(Kept& kept,
   }
   ASSIGN_OR_RETURN(const std::vector<PlanPart> parts, CompletedParts(fingerprints_, plan));
   const Stage& stage = plan.stages_size() > 0 ? plan.stages(0) : Stage::default_instance();
-  RedistributionFinder& finder = kept.FinderOn(run.mesh);
+  ASSIGN_OR_RETURN(RedistributionFinder * finder, kept.FinderFor(run.mesh, stage));
   ASSIGN_OR_RETURN(ProgramMaker maker,
-                   ProgramMaker::Create(std::move(run), stage, finder, kept.chooser(), nullptr));
+                   ProgramMaker::Create(std::move(run), stage, *finder, kept.chooser(), nullptr));
   StateLayout states;
   CompiledCandidate compiled;
   for (size_t i = 0; i < num_graphs; ++i) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/compile/make_programs.h"
+#include "core/compile/redistribution_choices.h"
 #include "core/layout/redistribution/choice_prices.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/plan/check.h"
@@ -68,11 +69,12 @@ const Program* CompiledRun::FindProgram(absl::string_view name) const {
 namespace {
 
 // Makes the Programs of a run, adds them to `run`, and plans their memory. run->plan must have all
-// parts.
+// parts, and then lists the redistributions.
 absl::Status MakePrograms(CompletedRun completed, KernelChooser& chooser,
                           PluginPasses* plugin_passes, CompiledRun* run) {
-  const Stage& stage = run->plan.stages(0);
+  Stage& stage = *run->plan.mutable_stages(0);
   RedistributionFinder finder(completed.run.mesh, &ChoicePrices());
+  RETURN_IF_ERROR(StateRedistributions(stage, finder));
   ASSIGN_OR_RETURN(ProgramMaker maker, ProgramMaker::Create(std::move(completed.run), stage, finder,
                                                             chooser, plugin_passes));
   StateLayout states;
@@ -85,6 +87,7 @@ absl::Status MakePrograms(CompletedRun completed, KernelChooser& chooser,
     run->graphs.push_back(std::move(declarations));
     run->programs.push_back(std::move(program));
   }
+  ListRedistributions(finder, stage);
   run->state_bytes = states.bytes().total();
   for (Program& program : run->programs) {
     PlanMemory(states, program);

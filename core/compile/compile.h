@@ -17,7 +17,7 @@
 namespace tessera {
 
 struct CompiledRun {
-  Plan plan;  // completed: fingerprints, passes, kernels
+  Plan plan;  // completed: fingerprints, passes, redistributions, kernels
   // As the Plan rewrote them, but only their inputs, states and blocks.
   std::vector<Graph> graphs;
   std::vector<Program> programs;   // one for each Graph, in order

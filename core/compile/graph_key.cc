@@ -162,6 +162,10 @@ std::string ProgramKey(const DecidedRun& run, size_t i, const Plan& plan) {
   KeyWriter key;
   key.Add(stage.pass_size());
   for (const PassChoice& pass : stage.pass()) key.Add(pass.SerializeAsString());
+  key.Add(stage.redistribution_size());
+  for (const RedistributionChoice& choice : stage.redistribution()) {
+    key.Add(choice.SerializeAsString());
+  }
   AddPart(graph.name(), stage, key);
   AddGroups(run, HasPhases(graph, MicroBatchesOf(graph.name(), stage)), key);
   return std::move(key).Take();

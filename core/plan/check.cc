@@ -60,6 +60,9 @@ absl::Status CheckMesh(const Stage& stage) {
   if (stage.store_size() > 0) return error("store", stage.store(0).path());
   if (stage.compute_size() > 0) return error("compute", stage.compute(0).path());
   if (stage.group_size() > 0) return error("group", stage.group(0).path());
+  if (stage.redistribution_size() > 0) {
+    return error("redistribution", stage.redistribution(0).from());
+  }
   for (const PassChoice& choice : stage.pass()) {
     if (choice.has_offload()) continue;
     return absl::InvalidArgumentError(

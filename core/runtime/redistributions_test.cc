@@ -1,6 +1,7 @@
 // Lowers redistributions between all pairs of layouts, also along several axes at once, and runs
 // them on ranks. Memory holds NaN before a step, so that reading padding gives a wrong value.
 #include <cctype>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/kernels/reference/backend.h"
+#include "core/layout/testing/random_path.h"
 #include "core/layout/testing/rank_arrays.h"
 #include "core/program/testing/redistribution_program.h"
 #include "core/runtime/testing/ranks.h"
@@ -119,6 +121,46 @@ TEST_P(RedistributionsTest, RanksHoldTheRightValues) {
   }
   EXPECT_GT(compared, static_cast<int>(layouts.size()));
   EXPECT_EQ(along_several > 0, mesh.num_axes() > 1);
+}
+
+// Steps that a Plan states need not be ones that a search would take.
+TEST_P(RedistributionsTest, RanksHoldTheRightValuesAfterStatedSteps) {
+  const Mesh mesh = MeshOfSizes(GetParam().mesh);
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const std::vector<MeshLayout> layouts = AllLayouts(mesh, GetParam().along);
+  const RingPrices bytes(0, 1);
+  std::mt19937 engine(9);
+  int compared = 0;
+  for (const Shape& shape : GetParam().shapes) {
+    const TensorType type = {DType::kF64, shape};
+    std::vector<double> values;
+    for (int64_t i = 0; i < NumElements(shape); ++i) values.push_back(static_cast<double>(i % 97));
+    for (int draw = 0; draw < 12; ++draw) {
+      const MeshLayout& from = layouts[engine() % layouts.size()];
+      RedistributionFinder finder(mesh, &bytes);
+      std::vector<MeshLayout> to;
+      std::string text;
+      for (int i = 0; i < 8; ++i) {
+        std::vector<RedistributionStep> steps = DrawPath(from, 4, type, mesh, engine);
+        if (steps.empty()) continue;
+        const MeshLayout end = steps.back().to;
+        if (!finder.State(from, end, type, std::move(steps)).ok()) continue;  // two to one layout
+        to.push_back(end);
+        absl::StrAppend(&text, (*finder.Find(from, end, type))->ToString(mesh), "\n");
+      }
+      const auto program = RedistributionProgram(type, from, to, finder, *backend);
+      ASSERT_TRUE(program.ok()) << program.status() << " from " << from.ToString(mesh) << text;
+      const auto results = RunOnRanks(*program, Distribute(values, shape, from, mesh));
+      for (size_t i = 0; i < to.size(); ++i) {
+        ASSERT_EQ(Difference({to[i], results[i]}, values, shape, mesh), "")
+            << ShapeToString(shape) << " from " << from.ToString(mesh) << " to "
+            << to[i].ToString(mesh) << ":\n"
+            << (*finder.Find(from, to[i], type))->ToString(mesh);
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, RedistributionsTest, ::testing::ValuesIn(Settings()),

@@ -89,16 +89,6 @@ int LayoutGraph::SameElements(int node) {
   return nodes_[node].same = node;
 }
 
-bool LayoutGraph::AreInnermost(const MeshLayout& layout, AxisMask axes) const {
-  for (const int axis : AxesIn(axes)) {
-    const auto nested = layout.AxesSplitting(layout.axis(axis).dim);
-    for (size_t i = nested.size(); nested[i - 1] != axis; --i) {
-      if (!Has(axes, nested[i - 1])) return false;
-    }
-  }
-  return true;
-}
-
 void LayoutGraph::AddStep(int node, Kind kind, AxisMask axes, const MeshLayout& to) {
   RedistributionStep step;
   step.kind = kind;
@@ -188,7 +178,7 @@ void LayoutGraph::AddStepsAlongSet(int node, AxisMask axes) {
     split = split && layout.axis(axis).split();
     if (split) dims |= uint64_t{1} << layout.axis(axis).dim;
   }
-  if (split && AreInnermost(layout, axes)) {
+  if (split && AreInnermost(layout, AxesIn(axes))) {
     AddStep(node, Kind::kAllGather, axes, complete);
     AddSplitsAlongSet(node, Kind::kAllToAll, axes, dims);
   } else if ((nodes_[node].partial & axes) == axes) {

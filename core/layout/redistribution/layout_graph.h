@@ -101,8 +101,6 @@ class LayoutGraph {
   // Adds the edges to equivalent layouts, in which another split is the innermost one or a unit
   // differs.
   void AddEquivalentLayouts(int node, int axis);
-  // Returns whether the splits along `axes` are the innermost ones of their dimensions.
-  bool AreInnermost(const MeshLayout& layout, AxisMask axes) const;
 
   // Starts a search. Values may be made sums along the axes `sums` only.
   void Start(int node, AxisMask sums);

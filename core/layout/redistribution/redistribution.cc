@@ -11,24 +11,6 @@ namespace {
 
 using Kind = RedistributionStep::Kind;
 
-absl::string_view KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kAllGather:
-      return "all-gather";
-    case Kind::kReduceScatter:
-      return "reduce-scatter";
-    case Kind::kAllReduce:
-      return "all-reduce";
-    case Kind::kAllToAll:
-      return "all-to-all";
-    case Kind::kSlice:
-      return "slice";
-    case Kind::kZeroElsewhere:
-      return "zero elsewhere";
-  }
-  return "?";
-}
-
 // Returns whether the parts of a tensor that `layout` splits along `axes`, in the order of their
 // ranks, are consecutive in memory.
 bool PartsAreConsecutive(Shape tensor, const MeshLayout& layout, absl::Span<const int> axes,
@@ -56,9 +38,37 @@ int64_t BufferElements(const Shape& tensor, const MeshLayout& layout, absl::Span
 
 }  // namespace
 
+absl::string_view KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kAllGather:
+      return "all-gather";
+    case Kind::kReduceScatter:
+      return "reduce-scatter";
+    case Kind::kAllReduce:
+      return "all-reduce";
+    case Kind::kAllToAll:
+      return "all-to-all";
+    case Kind::kSlice:
+      return "slice";
+    case Kind::kZeroElsewhere:
+      return "zero elsewhere";
+  }
+  return "?";
+}
+
 MeshLayout WithBroadcast(MeshLayout layout, absl::Span<const int> axes) {
   for (const int axis : axes) layout = layout.With(axis, AxisLayout::Broadcast());
   return layout;
+}
+
+bool AreInnermost(const MeshLayout& layout, absl::Span<const int> axes) {
+  for (const int axis : axes) {
+    const auto nested = layout.AxesSplitting(layout.axis(axis).dim);
+    for (size_t i = nested.size(); nested[i - 1] != axis; --i) {
+      if (std::find(axes.begin(), axes.end(), nested[i - 1]) == axes.end()) return false;
+    }
+  }
+  return true;
 }
 
 Reduction ReductionOf(const AxisLayout& partial) {

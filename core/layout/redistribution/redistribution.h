@@ -13,7 +13,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
@@ -50,8 +52,15 @@ struct RedistributionStep {
   std::string ToString(const Mesh& mesh) const;
 };
 
+// Returns text like "all-gather".
+absl::string_view KindName(RedistributionStep::Kind kind);
+
 // Returns `layout` with B along `axes`.
 MeshLayout WithBroadcast(MeshLayout layout, absl::Span<const int> axes);
+
+// Returns whether no split along another axis is inside the splits along `axes`, which must all be
+// splits.
+bool AreInnermost(const MeshLayout& layout, absl::Span<const int> axes);
 
 // Returns the reduction of the collective that completes a partial layout; for P(lse), that of the
 // collective after the maximum.
@@ -79,6 +88,14 @@ struct Redistribution {
   std::string ToString(const Mesh& mesh) const;
 };
 
+// A redistribution that Programs run.
+struct UsedRedistribution {
+  MeshLayout from;
+  MeshLayout to;
+  TensorType type;
+  const Redistribution* path = nullptr;
+};
+
 class LayoutGraph;
 class MovingAxes;
 
@@ -98,7 +115,7 @@ class MovingAxes;
 // must move (moving_axes.h), and a third layout may give a cheaper path. If more than four must
 // move, the path is reductions, gathers and slices (gather_and_split.h).
 //
-// Thread safety: any number of threads may call Find and FindPrices.
+// Thread safety: any number of threads may call all methods.
 class RedistributionFinder {
  public:
   // `prices` must outlive the object.
@@ -107,6 +124,12 @@ class RedistributionFinder {
 
   const Mesh& mesh() const { return mesh_; }
 
+  // From now on, Find returns these steps instead of the cheapest ones. InvalidArgument if
+  // CheckPath (stated_path.h) refuses them, or the redistribution is known: others were stated, or
+  // it was found.
+  absl::Status State(const MeshLayout& from, const MeshLayout& to, const TensorType& type,
+                     std::vector<RedistributionStep> steps);
+
   // Returns the steps after which each rank holds the elements that `to` says. In the layouts of
   // the steps an axis of one rank is B, and the last layout may be equivalent to `to`
   // (HoldSameElements) instead of equal. The result is valid as long as this object.
@@ -114,29 +137,44 @@ class RedistributionFinder {
   // or P(lse) along an axis can only come from the same layout along it.
   absl::StatusOr<const Redistribution*> Find(const MeshLayout& from, const MeshLayout& to,
                                              const TensorType& type);
-  // Returns the seconds of the redistributions from one layout to each of several, infinity if
-  // there is none. This is much faster than to find each of them. InvalidArgument if a layout does
-  // not fit the type.
+  // The same for a Program that runs the steps: used() lists them.
+  absl::StatusOr<const Redistribution*> Use(const MeshLayout& from, const MeshLayout& to,
+                                            const TensorType& type);
+  // Returns the redistributions of more than no step that Use returned, sorted by type, `from` and
+  // `to`. They are valid as long as this object.
+  std::vector<UsedRedistribution> used() const;
+
+  // Returns the seconds of the cheapest redistributions, whatever was stated, from one layout to
+  // each of several; infinity if there is none. This is much faster than to find each of them.
+  // InvalidArgument if a layout does not fit the type.
   absl::StatusOr<std::vector<double>> FindPrices(const MeshLayout& from,
                                                  absl::Span<const MeshLayout> to,
                                                  const TensorType& type);
 
  private:
   using Key = std::tuple<MeshLayout, MeshLayout, Shape, DType>;
+  struct Known {
+    std::unique_ptr<const Redistribution> path;  // never null
+    bool used = false;
+  };
   // The moving axes, what the others leave of the type, and the splits in other units than 1.
   using GraphKey = std::tuple<std::vector<int>, Shape, DType, std::vector<std::pair<int, int64_t>>>;
 
+  absl::StatusOr<Known*> FindOrSearch(const MeshLayout& from, const MeshLayout& to,
+                                      const TensorType& type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<Redistribution> Search(const MeshLayout& from, const MeshLayout& to,
                                        const TensorType& type)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds the prices of the steps' collectives.
+  void AddPrices(const TensorType& type, Redistribution& path) const;
   LayoutGraph& GraphFor(const MovingAxes& moving, const MeshLayout& from, const MeshLayout& to,
                         const TensorType& type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Mesh mesh_;
   const CollectivePrices* const prices_;
-  Mutex mutex_;
-  // Never null.
-  absl::flat_hash_map<Key, std::unique_ptr<const Redistribution>> found_ ABSL_GUARDED_BY(mutex_);
+  mutable Mutex mutex_;
+  absl::flat_hash_map<Key, Known> known_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Key, std::vector<RedistributionStep>> stated_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<GraphKey, std::unique_ptr<LayoutGraph>> graphs_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -23,6 +23,7 @@ double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, i
                int members) {
   const auto draw = [&](int m) { return static_cast<double>((element * 7 + m * 5 + 3) % 11); };
   const int owner = static_cast<int>(element % members);
+  const double parts = members + 3;  // of the exponential
   if (member != owner) {
     switch (reduction) {
       case AxisLayout::Reduction::kSum:
@@ -31,15 +32,16 @@ double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, i
         return value - 1 - draw(member);
       case AxisLayout::Reduction::kMin:
         return value + 1 + draw(member);
-      case AxisLayout::Reduction::kLogSumExp:  // an 11th of it each, or nothing of it
-        return draw(member) < 4 ? -std::numeric_limits<double>::infinity() : value - std::log(11.0);
+      case AxisLayout::Reduction::kLogSumExp:  // the same part of it each, or nothing of it
+        return draw(member) < 4 ? -std::numeric_limits<double>::infinity()
+                                : value - std::log(parts);
     }
   }
   double rest = reduction == AxisLayout::Reduction::kSum ? value : 1;
   for (int m = 0; m < members; ++m) {
     if (m == owner) continue;
     if (reduction == AxisLayout::Reduction::kSum) rest -= draw(m);
-    if (reduction == AxisLayout::Reduction::kLogSumExp && draw(m) >= 4) rest -= 1 / 11.0;
+    if (reduction == AxisLayout::Reduction::kLogSumExp && draw(m) >= 4) rest -= 1 / parts;
   }
   if (reduction == AxisLayout::Reduction::kSum) return rest;
   if (reduction == AxisLayout::Reduction::kLogSumExp) return value + std::log(rest);

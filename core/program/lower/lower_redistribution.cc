@@ -48,7 +48,7 @@ absl::StatusOr<ProgramValueId> Redistributor::Redistribute(ProgramValueId id,
                                                            const MeshLayout& to,
                                                            absl::string_view stream) {
   const DType dtype = builder_.value(id).type.dtype;
-  ASSIGN_OR_RETURN(const Redistribution* found, finder_.Find(from, to, {dtype, tensor.extent}));
+  ASSIGN_OR_RETURN(const Redistribution* found, finder_.Use(from, to, {dtype, tensor.extent}));
   const Mesh& mesh = finder_.mesh();
   for (const RedistributionStep& step : found->steps) {
     ASSIGN_OR_RETURN(id, EmitStep({step, tensor, stream, LocalShape(step.to, tensor.extent, mesh),
