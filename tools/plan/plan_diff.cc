@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +15,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/cost/step_cost.h"
+#include "core/graph/attributes_proto.h"
+#include "core/tensor/shape.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
@@ -32,6 +35,9 @@ std::string TextOf(const google::protobuf::Message& message) {
   absl::StripTrailingAsciiWhitespace(&text);
   return text;
 }
+
+// What the subject of a redistribution begins with.
+constexpr char kSteps[] = "steps of ";
 
 // The decisions of a Plan about the training step, by subject, in the order of its fields.
 class Decisions {
@@ -57,6 +63,7 @@ class Decisions {
     for (const GroupChoice& group : stage.group()) AddGroup(group);
     for (const PassChoice& pass : stage.pass()) AddPass(pass);
     for (const ComputeChoice& compute : stage.compute()) AddCompute(compute);
+    for (const RedistributionChoice& choice : stage.redistribution()) AddRedistribution(choice);
   }
 
   const std::vector<std::string>& subjects() const { return subjects_; }
@@ -82,6 +89,14 @@ class Decisions {
     Add(absl::StrCat("signature of ", compute.path()), Renamed(compute.signature()));
   }
 
+  void AddRedistribution(const RedistributionChoice& choice) {
+    const absl::StatusOr<TensorType> type = FromProto(choice.type());
+    if (!type.ok()) return;  // of no completed Plan
+    Add(absl::StrCat(kSteps, TypeToString(*type), " from ", Renamed(choice.from()), " to ",
+                     Renamed(choice.to())),
+        Renamed(absl::StrJoin(choice.step(), "; ")));
+  }
+
   void AddGroup(GroupChoice group) {
     const std::string subject = absl::StrCat("group of ", group.path());
     for (std::string& axis : *group.mutable_over()) axis = NameOf(axis);
@@ -102,18 +117,20 @@ class Decisions {
     return found == axis_names_.end() ? axis : found->second;
   }
 
-  // Returns a layout or a signature with the axes' other names: "data: S(0); model: B".
-  std::string Renamed(const std::string& text) const {
-    std::vector<std::string> clauses;
-    for (absl::string_view clause : absl::StrSplit(text, ';')) {
-      clause = absl::StripAsciiWhitespace(clause);
-      const size_t colon = clause.find(':');
-      clauses.push_back(
-          colon == absl::string_view::npos
-              ? std::string(clause)
-              : absl::StrCat(NameOf(std::string(clause.substr(0, colon))), clause.substr(colon)));
+  // Returns layouts, a signature or a step with the axes' other names: "data: S(0); model: B". A
+  // name stands before a colon, or in a list: "all-reduce along data and model: ...".
+  std::string Renamed(absl::string_view text) const {
+    std::string renamed;
+    while (!text.empty()) {
+      size_t word = 0;
+      while (word < text.size() && (absl::ascii_isalnum(text[word]) || text[word] == '_')) ++word;
+      const bool is_name = absl::StartsWith(text.substr(word), ":") ||
+                           absl::EndsWith(renamed, "along ") || absl::EndsWith(renamed, " and ");
+      const std::string first(text.substr(0, std::max<size_t>(word, 1)));
+      absl::StrAppend(&renamed, is_name ? NameOf(first) : first);
+      text.remove_prefix(first.size());
     }
-    return absl::StrJoin(clauses, "; ");
+    return renamed;
   }
 
   const std::map<std::string, std::string>& axis_names_;
@@ -304,6 +321,9 @@ std::vector<DecisionDiff> DiffPlans(const Plan& a, const Plan& b, const LayerNam
   for (const std::string& subject : subjects) {
     DecisionDiff diff = {PatternOf(subject, layers), of_a.Of(subject), of_b.Of(subject)};
     if (diff.a == diff.b) continue;
+    // Other layouts need other redistributions; what differs then are the layouts.
+    const bool in_both = !diff.a.empty() && !diff.b.empty();
+    if (absl::StartsWith(subject, kSteps) && !in_both) continue;
     const std::string key = absl::StrCat(diff.subject, "\n", diff.a, "\n", diff.b);
     const auto [known, is_new] = index_of.try_emplace(key, diffs.size());
     if (is_new) {

@@ -22,7 +22,8 @@ struct DecisionDiff {
 
 // Returns the decisions about the training step in which two completed Plans differ, in the order
 // of the Plans' fields. If their meshes differ in nothing but the names of axes, these names are no
-// difference. Kernels are left out. `layers` are those of the model.
+// difference. Kernels are left out, and so are redistributions that only one Plan needs. `layers`
+// are those of the model.
 std::vector<DecisionDiff> DiffPlans(const Plan& a, const Plan& b, const LayerNames& layers);
 
 // Returns the differences of two Cells of one model as text: decisions, and then costs side by

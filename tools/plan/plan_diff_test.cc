@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/substitute.h"
 #include "google/protobuf/text_format.h"
 #include "tools/plan/testing/small_cells.h"
 
@@ -33,6 +34,47 @@ TEST(PlanDiffTest, NamesOfAxesAreNoDifference) {
   EXPECT_THAT(Diff(R"p(mesh { name: "data" size: 2 } store { path: "w" layout: "data: S(0)" })p",
                    R"p(mesh { name: "shard" size: 2 } store { path: "w" layout: "shard: S(0)" })p"),
               IsEmpty());
+}
+
+// Only the first axis of a layout got its other name.
+TEST(PlanDiffTest, NamesOfTwoAxesAreNoDifference) {
+  const auto stage = [](const std::string& a, const std::string& b) {
+    return absl::Substitute(R"p(
+      mesh { name: "$0" size: 2 }
+      mesh { name: "$1" size: 2 }
+      store { path: "w" layout: "$0: S(0), $1: S(1)" }
+      compute { path: "op" signature: "$0: B, S(0) -> P; $1: B" }
+      redistribution {
+        from: "$0: P, $1: P"
+        to: "B"
+        step: "all-reduce along $0 and $1: $0: P, $1: P => B"
+      })p",
+                            a, b);
+  };
+  EXPECT_THAT(Diff(stage("data", "model"), stage("and", "along")), IsEmpty());
+}
+
+TEST(PlanDiffTest, OtherStepsOfARedistributionAreADifference) {
+  const auto stage = [](const std::string& redistributions) {
+    return R"p(mesh { name: "data" size: 2 })p" + redistributions;
+  };
+  const auto diffs = Diff(stage(R"p(redistribution {
+                                      type { shape: 4 } from: "data: P" to: "data: S(0)"
+                                      step: "reduce-scatter along data: data: P => data: S(0)"
+                                    })p"),
+                          stage(R"p(redistribution {
+                                      type { shape: 4 } from: "data: P" to: "data: S(0)"
+                                      step: "all-reduce along data: data: P => B"
+                                      step: "slice along data: B => data: S(0)"
+                                    }
+                                    redistribution {
+                                      type { shape: 8 } from: "data: P" to: "B"
+                                      step: "all-reduce along data: data: P => B"
+                                    })p"));
+  ASSERT_EQ(diffs.size(), 1u);  // only one of the Plans has the last one
+  EXPECT_EQ(diffs[0].subject, "steps of f32[4] from data: P to data: S(0)");
+  EXPECT_EQ(diffs[0].a, "reduce-scatter along data: data: P => data: S(0)");
+  EXPECT_EQ(diffs[0].b, "all-reduce along data: data: P => B; slice along data: B => data: S(0)");
 }
 
 TEST(PlanDiffTest, SizesOfAxesAre) {
