@@ -138,13 +138,7 @@ absl::StatusOr<double> RedistributionPrices::Seconds(const MeshLayout& from, con
   RETURN_IF_ERROR(CheckLayout(to, type.shape, mesh_));
   const absl::StatusOr<const Redistribution*> found = finder_.Find(from, to, type);
   if (!found.ok()) return std::numeric_limits<double>::infinity();
-  double seconds = 0;
-  for (const RedistributionStep& step : (*found)->steps) {
-    for (const CollectiveCall& call : CollectivesOf(step, type, mesh_)) {
-      seconds += prices_->Seconds(call, mesh_);
-    }
-  }
-  return seconds;
+  return SecondsOf((*found)->steps, type, mesh_, *prices_);
 }
 
 }  // namespace tessera

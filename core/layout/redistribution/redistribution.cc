@@ -96,6 +96,17 @@ std::string Redistribution::ToString(const Mesh& mesh) const {
   return text;
 }
 
+double SecondsOf(absl::Span<const RedistributionStep> steps, const TensorType& type,
+                 const Mesh& mesh, const CollectivePrices& prices) {
+  double seconds = 0;
+  for (const RedistributionStep& step : steps) {
+    for (const CollectiveCall& call : CollectivesOf(step, type, mesh)) {
+      seconds += prices.Seconds(call, mesh);
+    }
+  }
+  return seconds;
+}
+
 std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const TensorType& type,
                                           const Mesh& mesh) {
   return CollectivesOf(step, type.dtype, LocalShape(step.from, type.shape, mesh),

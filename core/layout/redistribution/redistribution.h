@@ -80,6 +80,10 @@ std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, DType 
                                           const Shape& input, const Shape& output,
                                           const Mesh& mesh);
 
+// Returns the sum of the prices of the steps' collectives, in seconds.
+double SecondsOf(absl::Span<const RedistributionStep> steps, const TensorType& type,
+                 const Mesh& mesh, const CollectivePrices& prices);
+
 struct Redistribution {
   std::vector<RedistributionStep> steps;
   double seconds = 0;  // the sum of the prices of its collectives
@@ -165,8 +169,6 @@ class RedistributionFinder {
   std::optional<Redistribution> Search(const MeshLayout& from, const MeshLayout& to,
                                        const TensorType& type)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Adds the prices of the steps' collectives.
-  void AddPrices(const TensorType& type, Redistribution& path) const;
   LayoutGraph& GraphFor(const MovingAxes& moving, const MeshLayout& from, const MeshLayout& to,
                         const TensorType& type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -59,16 +59,10 @@ std::optional<Redistribution> RedistributionFinder::Search(const MeshLayout& fro
   }
   if (!path.has_value()) return path;
   for (RedistributionStep& step : path->steps) step = moving.Restore(step);
-  if (moving.axes().size() > MovingAxes::kMost) AddPrices(type, *path);
-  return path;
-}
-
-void RedistributionFinder::AddPrices(const TensorType& type, Redistribution& path) const {
-  for (const RedistributionStep& step : path.steps) {
-    for (const CollectiveCall& call : CollectivesOf(step, type, mesh_)) {
-      path.seconds += prices_->Seconds(call, mesh_);
-    }
+  if (moving.axes().size() > MovingAxes::kMost) {
+    path->seconds = SecondsOf(path->steps, type, mesh_, *prices_);
   }
+  return path;
 }
 
 absl::Status RedistributionFinder::State(const MeshLayout& from, const MeshLayout& to,
@@ -92,8 +86,7 @@ absl::StatusOr<RedistributionFinder::Known*> RedistributionFinder::FindOrSearch(
   if (const auto known = known_.find(key); known != known_.end()) return &known->second;
   std::optional<Redistribution> path;
   if (const auto stated = stated_.find(key); stated != stated_.end()) {
-    path = Redistribution{stated->second};
-    AddPrices(type, *path);
+    path = {stated->second, SecondsOf(stated->second, type, mesh_, *prices_)};
   } else {
     path = Search(from, to, type);
   }
