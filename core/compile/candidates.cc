@@ -85,9 +85,7 @@ class CandidateCompiler::Kept {
   KnownGraph& graph(size_t i) { return graphs_[i]; }
   // Returns a finder that knows the redistributions that the stage states.
   absl::StatusOr<RedistributionFinder*> FinderFor(const Mesh& mesh, const Stage& stage) {
-    Stage choices;
-    *choices.mutable_redistribution() = stage.redistribution();
-    std::string stated = choices.SerializeAsString();
+    std::string stated = RedistributionKey(stage);
     if (finder_ == nullptr || finder_->mesh() != mesh || stated != stated_) {
       auto finder = std::make_unique<RedistributionFinder>(mesh, &ChoicePrices());
       RETURN_IF_ERROR(StateRedistributions(stage, *finder));

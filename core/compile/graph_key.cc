@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "core/compile/redistribution_choices.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/plan/layouts/axis_use.h"
 
@@ -162,10 +163,7 @@ std::string ProgramKey(const DecidedRun& run, size_t i, const Plan& plan) {
   KeyWriter key;
   key.Add(stage.pass_size());
   for (const PassChoice& pass : stage.pass()) key.Add(pass.SerializeAsString());
-  key.Add(stage.redistribution_size());
-  for (const RedistributionChoice& choice : stage.redistribution()) {
-    key.Add(choice.SerializeAsString());
-  }
+  key.Add(RedistributionKey(stage));
   AddPart(graph.name(), stage, key);
   AddGroups(run, HasPhases(graph, MicroBatchesOf(graph.name(), stage)), key);
   return std::move(key).Take();

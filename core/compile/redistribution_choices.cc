@@ -47,6 +47,12 @@ absl::Status StateRedistributions(const Stage& stage, RedistributionFinder& find
   return absl::OkStatus();
 }
 
+std::string RedistributionKey(const Stage& stage) {
+  Stage stated;
+  *stated.mutable_redistribution() = stage.redistribution();
+  return stated.SerializeAsString();
+}
+
 void ListRedistributions(const RedistributionFinder& finder, Stage& stage) {
   stage.clear_redistribution();
   for (const UsedRedistribution& used : finder.used()) {
