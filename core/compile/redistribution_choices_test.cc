@@ -20,12 +20,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The sum of all elements of x, and x without a change.
+// Records the squares of x, and their sum.
 std::vector<Graph> Record() {
   Graph graph("train");
   const Tensor x = graph.Input("x", {DType::kF32, {4, 6}}, 0);
   graph.SetOutput("sum", ReduceSum(Square(x), {0, 1}));
-  graph.SetOutput("x", Square(x));
+  graph.SetOutput("squares", Square(x));
   std::vector<Graph> graphs;
   graphs.push_back(std::move(graph));
   return graphs;

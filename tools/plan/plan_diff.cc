@@ -36,7 +36,7 @@ std::string TextOf(const google::protobuf::Message& message) {
   return text;
 }
 
-// What the subject of a redistribution begins with.
+// The beginning of the subject of a redistribution.
 constexpr char kSteps[] = "steps of ";
 
 // The decisions of a Plan about the training step, by subject, in the order of its fields.

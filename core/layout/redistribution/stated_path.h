@@ -1,4 +1,4 @@
-// Redistributions that somebody else states: a Plan, or a strategy that chose by its own prices.
+// Redistributions that a Plan states, instead of those that a search finds.
 #ifndef TESSERA_CORE_LAYOUT_REDISTRIBUTION_STATED_PATH_H_
 #define TESSERA_CORE_LAYOUT_REDISTRIBUTION_STATED_PATH_H_
 

@@ -1,5 +1,5 @@
-// Tests that steps are read as they are written, and that of steps that somebody states those are
-// accepted that give ranks the right values.
+// Tests that steps are read as they are written, and that those which are accepted give ranks the
+// right values.
 #include "core/layout/redistribution/stated_path.h"
 
 #include <map>
