@@ -30,14 +30,19 @@ void CopyResults(const Graph& from, const std::function<ValueId(ValueId)>& copy_
   }
 }
 
-void CopyGradientLinks(const Graph& from, const Table<ValueId, ValueId>& values,
-                       const Table<OpId, OpId>& ops, Graph& to) {
+void CopyGradientLinksOfValues(const Graph& from, const Table<ValueId, ValueId>& values,
+                               Graph& to) {
   const auto copy_of = [&](ValueId id) { return id == kNone ? ValueId() : values[id]; };
   for (const ValueId id : from.values().ids()) {
     const Value& value = from.value(id);
     to.SetGradientOfValue(values[id], copy_of(value.gradient_of));
     to.SetCompleteGradientOf(values[id], copy_of(value.complete_gradient_of));
   }
+}
+
+void CopyGradientLinks(const Graph& from, const Table<ValueId, ValueId>& values,
+                       const Table<OpId, OpId>& ops, Graph& to) {
+  CopyGradientLinksOfValues(from, values, to);
   for (const OpId id : from.ops().ids()) {
     const OpId forward = from.op(id).gradient_of;
     if (forward != kNone) to.SetGradientOf(ops[id], ops[forward]);

@@ -21,6 +21,10 @@ void CopyStatesAndBlocks(const Graph& from, Graph& to, Table<ValueId, ValueId>& 
 // `copy_of` maps a value of `from` to its value in `to`.
 void CopyResults(const Graph& from, const std::function<ValueId(ValueId)>& copy_of, Graph& to);
 
+// Copies what values are the gradients of. Call it after all ops have been copied. `values` maps
+// the values of `from` to those of `to`; each must have been copied.
+void CopyGradientLinksOfValues(const Graph& from, const Table<ValueId, ValueId>& values, Graph& to);
+
 // Copies what ops and values are the gradients of. Call it after all ops have been copied. `values`
 // and `ops` map those of `from` to those of `to`; every value and op must have been copied.
 void CopyGradientLinks(const Graph& from, const Table<ValueId, ValueId>& values,

@@ -107,12 +107,7 @@ class PartsWriter {
 
   // Copies what ops and values are the gradients of. Nothing is the gradient of a part.
   void CopyLinks() {
-    const auto copy_of = [&](ValueId id) { return id == kNone ? ValueId() : new_value_[id]; };
-    for (const ValueId id : graph_.values().ids()) {
-      const Value& value = graph_.value(id);
-      out_.SetGradientOfValue(new_value_[id], copy_of(value.gradient_of));
-      out_.SetCompleteGradientOf(new_value_[id], copy_of(value.complete_gradient_of));
-    }
+    CopyGradientLinksOfValues(graph_, new_value_, out_);
     for (const OpId id : out_.ops().ids()) {
       const OpId forward = graph_.op(old_op_[id]).gradient_of;
       if (forward != kNone && new_op_[forward] != kNone) out_.SetGradientOf(id, new_op_[forward]);
