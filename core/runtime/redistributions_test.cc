@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/kernels/reference/backend.h"
+#include "core/layout/redistribution/stated_path.h"
 #include "core/layout/testing/random_path.h"
 #include "core/layout/testing/rank_arrays.h"
 #include "core/program/testing/redistribution_program.h"
@@ -161,6 +162,40 @@ TEST_P(RedistributionsTest, RanksHoldTheRightValuesAfterStatedSteps) {
     }
   }
   EXPECT_GT(compared, 12);
+}
+
+// Returns the sum of what ranks of a mesh of two axes hold, completed by these steps.
+std::vector<double> SumBySteps(const Mesh& mesh, const std::vector<const char*>& steps) {
+  const TensorType type = {DType::kF64, {50}};
+  const MeshLayout partial({kSum, kSum}), complete(2);
+  const RingPrices prices(0, 1);
+  RedistributionFinder finder(mesh, &prices);
+  std::vector<RedistributionStep> path;
+  for (const char* step : steps) path.push_back(*ParseStep(step, mesh));
+  EXPECT_TRUE(finder.State(partial, complete, type, std::move(path)).ok());
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const auto program = RedistributionProgram(type, partial, {complete}, finder, *backend);
+  EXPECT_TRUE(program.ok()) << program.status();
+  std::mt19937 engine(5);
+  RankArrays x = {partial, std::vector<LocalArray>(mesh.size(), {{50}, std::vector<double>(50)})};
+  for (LocalArray& rank : x.ranks) {
+    for (double& value : rank.values) value = std::normal_distribution<double>()(engine);
+  }
+  return RunOnRanks(*program, x)[0][0].values;
+}
+
+// In the mesh's order, the ranks along an inner axis of 2, 4, ... ranks are added up first.
+TEST(OrderOfSumsTest, OneStepAddsAsTwoDoIfTheInnerAxisHasAPowerOfTwo) {
+  for (const std::vector<int>& sizes :
+       std::vector<std::vector<int>>{{2, 2}, {3, 2}, {2, 4}, {5, 4}, {2, 3}, {3, 5}, {4, 6}}) {
+    SCOPED_TRACE(absl::StrJoin(sizes, " x "));
+    const Mesh mesh = MeshOfSizes(sizes);
+    const auto merged = SumBySteps(mesh, {"all-reduce along a0 and a1: a0: P, a1: P => B"});
+    const auto by_axis = SumBySteps(
+        mesh, {"all-reduce along a1: a0: P, a1: P => a0: P", "all-reduce along a0: a0: P => B"});
+    EXPECT_EQ(merged == by_axis, sizes[1] == 2 || sizes[1] == 4);
+    for (size_t i = 0; i < merged.size(); ++i) EXPECT_NEAR(merged[i], by_axis[i], 1e-12);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, RedistributionsTest, ::testing::ValuesIn(Settings()),
