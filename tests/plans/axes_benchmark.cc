@@ -18,7 +18,7 @@
 #include "core/status/check.h"
 #include "core/train/programs.h"
 #include "google/protobuf/text_format.h"
-#include "models/gpt/gpt.h"
+#include "tests/plans/recorded_gpt.h"
 
 namespace tessera {
 namespace {
@@ -74,33 +74,14 @@ class MixedPlan {
   const int axes_;
 };
 
-std::vector<Graph> Record(int ranks) {
-  GptConfig model;
-  model.set_layers(2);
-  model.set_heads(8);
-  model.set_channels(64);
-  model.set_vocabulary(512);
-  model.set_context(16);
-  RunConfig config;
-  config.set_batch(ranks);
-  config.set_sequence(16);
-  config.mutable_optimizer()->set_kind("adamw");
-  config.mutable_optimizer()->set_lr(1e-4);
-  config.mutable_optimizer()->set_eps(1e-8);
-  const auto created = CreateGpt(model);
-  TESSERA_CHECK(created.ok()) << created.status();
-  auto graphs = RecordRun(**created, config, RunGraphs::kAll);
-  TESSERA_CHECK(graphs.ok()) << graphs.status();
-  return *std::move(graphs);
-}
-
 void Run() {
   constexpr int kRounds = 3;
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   std::printf("%5s %6s %13s %9s\n", "axes", "ranks", "instructions", "seconds");
   for (int axes = 3; axes <= 8; ++axes) {
     const int ranks = 1 << axes;
-    const std::vector<Graph> graphs = Record(ranks);
+    const std::vector<Graph> graphs = RecordedGpt(/*layers=*/2, /*heads=*/8, /*channels=*/64,
+                                                  /*vocabulary=*/512, /*context=*/16, ranks);
     const Plan plan = MixedPlan(axes).Make();
     double shortest = 1e9;
     size_t instructions = 0;

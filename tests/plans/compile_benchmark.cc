@@ -21,8 +21,8 @@
 #include "core/status/check.h"
 #include "core/train/programs.h"
 #include "google/protobuf/text_format.h"
-#include "models/gpt/gpt.h"
 #include "strategies/conformance/drawn_kernels.h"
+#include "tests/plans/recorded_gpt.h"
 
 namespace tessera {
 namespace {
@@ -41,26 +41,6 @@ Plan ReadPlan(const std::string& name) {
   return plan;
 }
 
-std::vector<Graph> Record(int micro_batches) {
-  GptConfig model;
-  model.set_layers(12);
-  model.set_heads(12);
-  model.set_channels(768);
-  model.set_vocabulary(50257);
-  model.set_context(64);
-  RunConfig config;
-  config.set_batch(kRanks * micro_batches);
-  config.set_sequence(64);
-  config.mutable_optimizer()->set_kind("adamw");
-  config.mutable_optimizer()->set_lr(1e-4);
-  config.mutable_optimizer()->set_eps(1e-8);
-  const auto created = CreateGpt(model);
-  TESSERA_CHECK(created.ok()) << created.status();
-  auto graphs = RecordRun(**created, config, RunGraphs::kAll);
-  TESSERA_CHECK(graphs.ok()) << graphs.status();
-  return *std::move(graphs);
-}
-
 // A Plan with micro-batches, and the Graphs of the run that it plans.
 struct Planned {
   Plan plan;
@@ -68,7 +48,9 @@ struct Planned {
 };
 
 Planned PlanFor(const std::string& name, int micro_batches) {
-  Planned planned = {ReadPlan(name), Record(micro_batches)};
+  Planned planned = {ReadPlan(name),
+                     RecordedGpt(/*layers=*/12, /*heads=*/12, /*channels=*/768,
+                                 /*vocabulary=*/50257, /*context=*/64, kRanks * micro_batches)};
   PlanPart& part = *planned.plan.mutable_stages(0)->add_parts();
   part.set_graph(kTrain);
   part.set_micro_batches(micro_batches);
