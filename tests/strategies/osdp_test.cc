@@ -158,7 +158,9 @@ TEST(OsdpTest, IsAsFastAsTheBestChoice) {
     least = std::min(least, choice.peak_bytes());
     most = std::max(most, choice.peak_bytes());
   }
-  for (const int64_t limit : LimitsBetween(least, most, 11)) {
+  constexpr int kLimits = 11;
+  double mean = 0;  // of the bounds, as shares of the times
+  for (const int64_t limit : LimitsBetween(least, most, kLimits)) {
     double best = std::numeric_limits<double>::infinity();
     for (const StepCost& choice : choices) {
       if (choice.peak_bytes() <= limit) best = std::min(best, choice.step_seconds());
@@ -170,8 +172,10 @@ TEST(OsdpTest, IsAsFastAsTheBestChoice) {
     EXPECT_LE(chosen->cost.peak_bytes(), limit);
     EXPECT_LE(seconds, 1.005 * best) << "at " << limit << " bytes";
     EXPECT_LE(bound, std::min(best, seconds)) << "at " << limit << " bytes";
-    EXPECT_GE(bound, 0.75 * seconds) << "at " << limit << " bytes";
+    EXPECT_GE(bound, 0.7 * seconds) << "at " << limit << " bytes";
+    mean += bound / seconds / kLimits;
   }
+  EXPECT_GE(mean, 0.75);
   // Where the limit is too small, the smallest one that can be met is named.
   const int64_t smallest = SmallestLimit(run);
   EXPECT_LE(smallest, least);

@@ -188,6 +188,18 @@ absl::Status PlanSearch::TryAll(const Candidate& now) {
   return TryInOrder(now, all);
 }
 
+std::vector<const Candidate*> PlanSearch::KnownStarts(int space) const {
+  constexpr double kSlower = 1.3;
+  std::vector<const Candidate*> starts;
+  for (const std::vector<int>& choices : KnownAsBest(space)) {
+    const Candidate* const known = KnownOf(spaces_[space].plan(choices), nullptr);
+    if (known != nullptr && IsNear(*known, kSlower)) starts.push_back(known);
+  }
+  absl::c_stable_sort(
+      starts, [this](const Candidate* a, const Candidate* b) { return Order(*a) < Order(*b); });
+  return starts;
+}
+
 absl::Status PlanSearch::ImproveSpace(int space) {
   const Candidate* const first = BestOf(space);
   // All changes of one choice, and some others.
@@ -197,10 +209,15 @@ absl::Status PlanSearch::ImproveSpace(int space) {
   }
   absl::flat_hash_set<const Candidate*> tried;
   RETURN_IF_ERROR(ImproveFromBest(space, /*may_exceed=*/false, tried));
-  // The others are in parts of the space that changes of a few choices do not reach.
+  // The others, and Plans that treat all units alike, are in parts of the space that changes of a
+  // few choices do not reach.
   for (const Candidate* const each : {BestOf(space), first}) {
     give_up_at_ = asked_ + patience_;
     if (give_up_at_ <= most_lowered_) RETURN_IF_ERROR(TryInOrder(*each, ForcedChanges(*each)));
+  }
+  for (const Candidate* const start : KnownStarts(space)) {
+    give_up_at_ = asked_ + patience_;
+    RETURN_IF_ERROR(TryInOrder(*start, SingleChanges(*start)));
   }
   // A faster Plan that exceeds the limit a little may need one more change.
   return ImproveFromBest(space, /*may_exceed=*/true, tried);
@@ -276,11 +293,10 @@ bool PlanSearch::IsNearLimit(const Candidate& candidate) const {
   return candidate.cost.peak_bytes() - limit_ <= limit_ / kNear;
 }
 
-bool PlanSearch::IsNear(const Candidate& candidate) const {
-  constexpr double kSlower = 1.1;
+bool PlanSearch::IsNear(const Candidate& candidate, double slower) const {
   const Candidate* const fastest = best();
   const bool is_fast =
-      fastest == nullptr || candidate.cost.step_seconds() <= kSlower * fastest->cost.step_seconds();
+      fastest == nullptr || candidate.cost.step_seconds() <= slower * fastest->cost.step_seconds();
   return is_fast && IsNearLimit(candidate);
 }
 

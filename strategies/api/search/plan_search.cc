@@ -122,16 +122,21 @@ absl::StatusOr<double> PlanSearch::Search(absl::StatusOr<Space> space) {
   return fits ? found->cost.step_seconds() : kNoTime;
 }
 
-absl::Status PlanSearch::LowerKnown(int space) {
+std::vector<std::vector<int>> PlanSearch::KnownAsBest(int space) const {
   const Candidate* const fastest = BestOf(space);
-  if (fastest == nullptr) return absl::OkStatus();
-  std::vector<Plan> plans;
   std::vector<std::vector<int>> all;
   for (const KnownStep& step : spaces_[space].known) {
-    std::vector<int>& choices = all.emplace_back(step.choices);
-    choices.back() = fastest->choices.back();
-    plans.push_back(spaces_[space].plan(choices));
+    if (fastest == nullptr) break;
+    all.push_back(step.choices);
+    all.back().back() = fastest->choices.back();
   }
+  return all;
+}
+
+absl::Status PlanSearch::LowerKnown(int space) {
+  const std::vector<std::vector<int>> all = KnownAsBest(space);
+  std::vector<Plan> plans;
+  for (const std::vector<int>& choices : all) plans.push_back(spaces_[space].plan(choices));
   RETURN_IF_ERROR(Prepare(plans));
   for (const std::vector<int>& choices : all) {
     const absl::Status status = LowerChoices(space, choices).status();

@@ -164,8 +164,9 @@ class PlanSearch {
   absl::StatusOr<std::vector<int>> Correct(int space);
   // Lowers them, if they were sketched.
   absl::Status Propose(int space);
-  // Lowers the known steps of a space with the choice behind the blocks that its fastest candidate
-  // has, so that no Plan that treats all units alike is missed.
+  // Returns the choices of a space's known steps, with the choice behind the blocks that its fastest
+  // candidate has. LowerKnown lowers them, so that no Plan that treats all units alike is missed.
+  std::vector<std::vector<int>> KnownAsBest(int space) const;
   absl::Status LowerKnown(int space);
   // Returns whether the fastest choices of a space are slower than the best candidate, by the
   // models alone.
@@ -198,6 +199,8 @@ class PlanSearch {
   std::vector<Change> SingleChanges(const Candidate& candidate) const;
   std::vector<Change> ForcedChanges(const Candidate& candidate) const;
   std::vector<Change> JointChanges(const Candidate& candidate) const;
+  // Returns the Plans of KnownAsBest that are near, the fastest first.
+  std::vector<const Candidate*> KnownStarts(int space) const;
   // Returns whether `a` should be changed before `b`: Order; or, if they may exceed the limit, an
   // excess of a part of the memory is as bad as the same part of the time.
   bool IsBetterStart(const Candidate& a, const Candidate& b, bool may_exceed) const;
@@ -211,7 +214,7 @@ class PlanSearch {
   bool IsBetter(const Candidate& a, const Candidate& b) const;
   // Return whether a candidate fits nearly; and also is nearly as fast as the best.
   bool IsNearLimit(const Candidate& candidate) const;
-  bool IsNear(const Candidate& candidate) const;
+  bool IsNear(const Candidate& candidate, double slower = 1.1) const;
   const Candidate* BestOf(int space) const;  // null if there is none
   const Candidate* Smallest() const;
   void Report() const;
