@@ -168,8 +168,7 @@ TEST(OsdpPricesTest, UnevenCollectives) {
       const double seconds = chosen->cost.step_seconds();
       EXPECT_LE(seconds, 1.01 * smaller) << "at " << limit;
       const PlannedStep* const fastest = FastestWithin(limit, rivals);
-      EXPECT_LE(seconds, 1.0001 * fastest->cost.step_seconds())
-          << fastest->name << " at " << limit;
+      EXPECT_LE(seconds, 1.0001 * fastest->cost.step_seconds()) << fastest->name << " at " << limit;
       smaller = std::min(smaller, seconds);
     }
   }

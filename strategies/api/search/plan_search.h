@@ -164,8 +164,9 @@ class PlanSearch {
   absl::StatusOr<std::vector<int>> Correct(int space);
   // Lowers them, if they were sketched.
   absl::Status Propose(int space);
-  // Returns the choices of a space's known steps, with the choice behind the blocks that its fastest
-  // candidate has. LowerKnown lowers them, so that no Plan that treats all units alike is missed.
+  // Returns the choices of a space's known steps, with the choice behind the blocks that its
+  // fastest candidate has. LowerKnown lowers them, so that no Plan that treats all units alike is
+  // missed.
   std::vector<std::vector<int>> KnownAsBest(int space) const;
   absl::Status LowerKnown(int space);
   // Returns whether the fastest choices of a space are slower than the best candidate, by the
