@@ -1,6 +1,9 @@
 #include "core/ops/attention_decode.h"
 
 #include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/elementwise.h"
@@ -69,6 +72,39 @@ class AttentionDecodeOp : public Operator {
       signatures.push_back({{S(d), S(d), S(d), S(d), S(d), B()}, {S(d), S(d), S(d)}});
     }
     return signatures;
+  }
+
+  // Along the rows of the caches, the softmax is completed between parts.
+  std::vector<Signature> StatedSignatures(const OpTypes& types) const override {
+    return {{{B(), B(), B(), S(1), S(1), B()}, {B(), S(1), S(1)}, /*in_parts=*/true}};
+  }
+
+  // Rows behind the position may have any values, so that they are left out by selection. It needs
+  // memory for a part of a cache in the dtype of statistics, twice.
+  std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
+                                    const Attributes& attributes) const override {
+    const Tensor position = inputs[Input::kPosition];
+    const DType cached = inputs[Input::kKCache].dtype(), dtype = StatisticDType(cached);
+    const Shape mask = {inputs[Input::kKCache].dim(1), 1, 1};
+    const Tensor at = RowMask(position, mask, /*up_to=*/false);
+    const Tensor up_to = RowMask(position, mask, /*up_to=*/true);
+    const Tensor k_cache = Select(at, inputs[Input::kK], inputs[Input::kKCache]);
+    const Tensor v_cache = Select(at, inputs[Input::kV], inputs[Input::kVCache]);
+    const auto constant = [&](double value) { return Fill(*position.graph(), {dtype, {}}, value); };
+    const auto or_else = [&](Tensor x, double value) {
+      return Select(up_to, InDType(x, dtype), constant(value));
+    };
+    // [B, T, H, D] -> scores [B, T, H, 1].
+    const Tensor products = Multiply(InDType(inputs[Input::kQ], dtype), InDType(k_cache, dtype));
+    const Tensor scores = Multiply(ReduceSum(products, {3}, /*keep_dims=*/true),
+                                   constant(attributes.GetDouble("scale")));
+    const Tensor counted = or_else(scores, -std::numeric_limits<double>::infinity());
+    const Tensor maximum = ReduceMax(counted, {1}, /*keep_dims=*/true);
+    const Tensor powers = Exp(Subtract(counted, maximum));
+    const Tensor sum = ReduceSum(powers, {1}, /*keep_dims=*/true);
+    const Tensor values = Multiply(powers, or_else(v_cache, 0));
+    const Tensor output = Divide(ReduceSum(values, {1}, /*keep_dims=*/true), sum);
+    return {InDType(output, inputs[Input::kQ].dtype()), k_cache, v_cache};
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {

@@ -163,6 +163,9 @@ struct DecodedAttention {
 };
 DecodedAttention AttentionDecode(Tensor q, Tensor k, Tensor v, Tensor k_cache, Tensor v_cache,
                                  Tensor position);
+// position i64 scalar -> u8 of a shape: 1 in row `position` along dimension 0, and, if `up_to`, in
+// all rows before it, else 0.
+Tensor RowMask(Tensor position, const Shape& shape, bool up_to);
 
 // --- Losses --------------------------------------------------------------------------------------
 // The label of targets that are not counted.

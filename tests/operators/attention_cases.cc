@@ -1,4 +1,7 @@
 #include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/operators/case_list.h"
@@ -45,6 +48,26 @@ void AddDecode(std::vector<Case>& cases, int64_t batch, int64_t rows, int64_t he
                            {{"scale", 1 / std::sqrt(static_cast<double>(head_dim))}}));
 }
 
+// Masks of all rows, and of `rows` of them that begin at row `first`.
+void AddRowMasks(std::vector<Case>& cases, const Shape& shape, int64_t position, int64_t first,
+                 int64_t rows) {
+  for (const bool up_to : {false, true}) {
+    const auto add = [&](const Shape& part) {
+      cases.push_back(
+          MakeCase("row_mask", absl::StrCat("position ", position, " of ", shape[0]),
+                   {Scalar(DType::kI64, position)},
+                   {{"shape", std::vector<int64_t>(part.begin(), part.end())}, {"up_to", up_to}}));
+    };
+    add(shape);
+    Shape part = shape, start(shape.size(), 0);
+    part[0] = rows;
+    start[0] = first;
+    add(part);
+    cases.back().name += absl::StrCat(" from ", first);
+    cases.back().regions = {{Region{{}, {}}}, {Region{start, shape}}};
+  }
+}
+
 }  // namespace
 
 std::vector<Case> AttentionCases() {
@@ -83,6 +106,9 @@ std::vector<Case> AttentionCases() {
   AddDecode(cases, 1, 1, 1, 1, 0);
   AddDecode(cases, 1, 5, 2, 17, 2);
   AddDecode(cases, 2, 130, 3, 64, 100);
+  AddRowMasks(cases, {1}, 0, 1, 0);
+  for (const int64_t position : {0, 3, 4, 6}) AddRowMasks(cases, {7, 1, 1}, position, 2, 3);
+  AddRowMasks(cases, {130, 5}, 64, 60, 70);
   return cases;
 }
 

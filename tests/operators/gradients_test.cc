@@ -32,6 +32,7 @@ bool IsGradientOperator(const std::string& name) {
 const std::set<std::string>& NotDifferentiable() {
   static const auto* const set = new std::set<std::string>{
       "attention_decode",  // only in generation
+      "row_mask",          // only in generation
       "valid_mask",        // of integers
       "random_crop_flip",  // of integers
       "top_k_correct",     // counts

@@ -48,7 +48,8 @@ TEST(InPartsTest, PartsComputeWhatTheOperatorDoes) {
   const auto reference = MakeReferenceBackend();
   std::set<std::string> ops;
   for (const Case& use : AllCases()) {
-    if (!use.finite || !use.regions.empty()) continue;
+    // Rows of a cache that are not finite are not read.
+    if (!(use.finite || use.op == "attention_decode") || !use.regions.empty()) continue;
     SCOPED_TRACE(use.name);
     const auto prepared = Prepare(use, *reference);
     ASSERT_TRUE(prepared.ok()) << prepared.status();
@@ -71,8 +72,9 @@ TEST(InPartsTest, PartsComputeWhatTheOperatorDoes) {
     }
     ops.insert(std::string(op.kind->name()));
   }
-  EXPECT_THAT(ops, ::testing::ElementsAre("layer_norm", "layer_norm_grad", "linear_log_sum_exp",
-                                          "linear_log_sum_exp_grad", "softmax", "softmax_grad"));
+  EXPECT_THAT(ops, ::testing::ElementsAre("attention_decode", "layer_norm", "layer_norm_grad",
+                                          "linear_log_sum_exp", "linear_log_sum_exp_grad",
+                                          "softmax", "softmax_grad"));
 }
 
 TEST(InPartsTest, TheSignaturesSplitAnInputAndNameAllOperands) {

@@ -67,6 +67,24 @@ TEST(InPartsTrainingTest, OnCpu) {
   ExpectSame(OnCpu(Gpt()), ByChannels(kModelAxis, kBf16), {2}, 5e-2);
 }
 
+// The caches of generation are split by rows: of 3, 7 and 16 ranks some have rows that no token has
+// reached, and some have none.
+TEST(InPartsTrainingTest, DecodingWithCachesSplitByRows) {
+  const char kRows[] = R"text(
+    store { path: "blocks.*.attn.k_cache|blocks.*.attn.v_cache" layout: "model: S(1)" }
+    parts {
+      graph: "generate"
+      compute { path: "blocks.*.attn.attention_decode"
+                signature: "model: B, B, B, S(1), S(1), B -> B, S(1), S(1)" }
+    }
+  )text";
+  TrainingRun run = Gpt();
+  AddOtherPrograms(run);
+  const Plan plan = ParsePlan(absl::StrCat("stages { ", kModelAxis, kRows, " }"));
+  ExpectSame(run, plan, {2, 3, 7, 16});
+  ExpectSame(OnCpu(run), plan, {2, 3}, 1e-4);
+}
+
 TEST(InPartsTrainingTest, ASignatureThatIsNoneNamesThoseInParts) {
   const char kWrong[] =
       "compute { path: 'ln_f.layer_norm' signature: 'model: S(2), B, S(0) -> S(2), B, B' }";

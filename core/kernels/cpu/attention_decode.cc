@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "core/kernels/cpu/targets.h"
 // The file includes itself once for each target.
 #undef HWY_TARGET_INCLUDE
@@ -16,6 +15,7 @@
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/ops/attention_decode.h"
+#include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -112,10 +112,7 @@ absl::Status AttentionDecode(const KernelCall& call) {
                    &v = call.outputs[AttentionDecodeOutput::kVCache];
   const int64_t position = *call.inputs[Input::kPosition].As<int64_t>();
   const int64_t rows = k.shape[1], heads = k.shape[2], dim = k.shape[3];
-  if (position < 0 || position >= rows) {
-    return absl::OutOfRangeError(
-        absl::StrCat("position ", position, " is not in the cache: it has rows [0, ", rows, ")"));
-  }
+  RETURN_IF_ERROR(CheckPosition(position, rows));
   const int threads = call.request.threads;
   float* const scratch = static_cast<float*>(call.workspace);
   CopyCacheWithRow(threads, call.inputs[Input::kK], call.inputs[Input::kKCache], k, position,

@@ -1,10 +1,10 @@
 // Attention of one new token over the cached keys and values.
 #include "core/ops/attention_decode.h"
 
-#include "absl/strings/str_cat.h"
 #include "core/kernels/reference/attention_row.h"
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::reference {
 namespace {
@@ -31,10 +31,7 @@ absl::Status AttentionDecode(const KernelCall& call) {
                    &k = call.outputs[AttentionDecodeOutput::kKCache],
                    &v = call.outputs[AttentionDecodeOutput::kVCache];
   const int64_t position = *call.inputs[Input::kPosition].As<int64_t>();
-  if (position < 0 || position >= k.shape[1]) {
-    return absl::OutOfRangeError(absl::StrCat(
-        "position ", position, " is not in the cache: it has rows [0, ", k.shape[1], ")"));
-  }
+  RETURN_IF_ERROR(CheckPosition(position, k.shape[1]));
   WriteRow(call.inputs[Input::kK], call.inputs[Input::kKCache], k, position);
   WriteRow(call.inputs[Input::kV], call.inputs[Input::kVCache], v, position);
 

@@ -240,6 +240,19 @@ TEST(ReferenceKernels, AttentionDecodeWritesItsRow) {
             absl::StatusCode::kOutOfRange);
 }
 
+TEST(ReferenceKernels, RowMaskHasThePosition) {
+  auto position = I64({}, {2});
+  std::vector<uint8_t> mask(6);
+  const TensorView y = {mask.data(), DType::kU8, {3, 2}, {2, 1}};
+  ASSERT_TRUE(RunKernel("row_mask", {{"up_to", false}}, {position.view}, {y}).ok());
+  EXPECT_THAT(mask, ElementsAre(0, 0, 0, 0, 1, 1));
+  for (const int64_t outside : {-1, 3}) {
+    position.data[0] = outside;
+    EXPECT_EQ(RunKernel("row_mask", {{"up_to", false}}, {position.view}, {y}).code(),
+              absl::StatusCode::kOutOfRange);
+  }
+}
+
 TEST(ReferenceKernels, LinearLogSumExpIgnoresTargetsOutsideOfTheVocabulary) {
   auto x = F64({2, 1}, {1, 1}), w = F64({2, 1}, {std::log(3.0), 0});
   auto targets = I32({2}, {-100, 0});

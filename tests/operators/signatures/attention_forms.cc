@@ -100,6 +100,15 @@ std::vector<Form> AttentionForms() {
                    [](const Sizes&) {
                      return Attributes{{"scale", 0.5}};
                    }});
+  for (const bool up_to : {false, true}) {
+    forms.push_back({"row_mask",
+                     up_to ? "to [T, C], up to it" : "to [T, C]",
+                     {Whole("", DType::kI64, 1, 3)},
+                     {"T=5 C=2", "T=3 C=4", "T=6 C=1"},
+                     [up_to](const Sizes& s) {
+                       return Attributes{{"shape", s.IntsOf("TC")}, {"up_to", up_to}};
+                     }});
+  }
   for (const bool keep_logits : {false, true}) {
     AddLinearLogSumExp("R", keep_logits, forms);
     AddLinearLogSumExp("AR", keep_logits, forms);

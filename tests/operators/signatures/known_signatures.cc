@@ -124,7 +124,8 @@ const std::vector<NeedsCommunication>& AllNeedingCommunication() {
        "The softmax is over all keys: no layout of outputs joins parts with weights."},
       {"attention_decode",
        "[B, 1, H, D], [B, 1, H, D], [B, 1, H, D], [B, T, H, D], [B, T, H, D], []",
-       "B, B, B, S(1), S(1), B", "The softmax is over all rows of the cache, as in attention."},
+       "B, B, B, S(1), S(1), B",
+       "The softmax is over all rows of the cache: in parts, it is completed."},
       {"linear_log_sum_exp", "[R, C], [V, C], [R]", "S(1), S(1), B",
        "Logits are partial sums, of which no log-sum-exp can be taken: in parts, they are "
        "completed."},
