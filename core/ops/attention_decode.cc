@@ -79,8 +79,7 @@ class AttentionDecodeOp : public Operator {
     return {{{B(), B(), B(), S(1), S(1), B()}, {B(), S(1), S(1)}, /*in_parts=*/true}};
   }
 
-  // Rows behind the position may have any values, so that they are left out by selection. It needs
-  // memory for a part of a cache in the dtype of statistics, twice.
+  // Rows behind the position may have any values, so that they are left out by selection.
   std::vector<Tensor> RecordInParts(absl::Span<const Tensor> inputs,
                                     const Attributes& attributes) const override {
     const Tensor position = inputs[Input::kPosition];

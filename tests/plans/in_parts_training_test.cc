@@ -67,8 +67,8 @@ TEST(InPartsTrainingTest, OnCpu) {
   ExpectSame(OnCpu(Gpt()), ByChannels(kModelAxis, kBf16), {2}, 5e-2);
 }
 
-// The caches of generation are split by rows: of 3, 7 and 16 ranks some have rows that no token has
-// reached, and some have none.
+// The caches of generation are split by rows. Some ranks have only rows that no token has reached;
+// of 7 and 16 ranks some have none.
 TEST(InPartsTrainingTest, DecodingWithCachesSplitByRows) {
   const char kRows[] = R"text(
     store { path: "blocks.*.attn.k_cache|blocks.*.attn.v_cache" layout: "model: S(1)" }

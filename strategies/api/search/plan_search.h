@@ -117,7 +117,8 @@ class PlanSearch {
                                const std::function<absl::StatusOr<Space>(int64_t)>& space);
 
   // Calls `search`, which searches spaces, and then lowers Plans that differ from the fastest ones
-  // in one, two or three choices, as long as that is faster: few of a large model, which take
+  // in one, two or three choices, or in one from a Plan that treats all units alike and is nearly
+  // as fast, as long as that is faster: few of a large model, which take
   // longer and have a closer model; all of a small space. Returns the fastest. If no Plan fits,
   // ResourceExhausted with the smallest limit that one fits. To find it, all is repeated within a
   // byte less than the leanest Plan so far needs, until nothing fits.
