@@ -102,8 +102,11 @@ const std::vector<NeedsCommunication>& AllNeedingCommunication() {
   static const std::string halo = "A window reads rows of the next rank.";
   static const std::string strided =
       "Consecutive elements of one dimension are not consecutive in the other one: a strided "
-      "split, which no layout is.";
-  static const std::string own_axis = "A rank's parts of the result come from other ranks.";
+      "split, which no layout is. What is to be split comes first among joined dimensions "
+      "(writing-a-model.md).";
+  static const std::string own_axis =
+      "A rank's parts of the result come from other ranks. With a dimension of their own, parts of "
+      "one size need no communication (writing-a-model.md).";
   static const auto* const needing = new std::vector<NeedsCommunication>{
       {"add", "[R, C], [C]", "P, B", "Each rank would add the bias."},
       {"reshape", "[B, T, C] to [R, C], R = B*T", "S(1)", strided},
