@@ -319,11 +319,24 @@ TEST_F(PlanWithTest, TheContextAnswers) {
   changes.add_mesh()->set_name("data");
   auto& change = *changes.add_changes();
   change.mutable_type()->add_shape(1000);
-  change.set_from("data: P");
-  change.set_to("data: B");
-  EXPECT_GT(context_->Price(changes)->seconds(0), 0);
-  change.set_from("data: B");
-  EXPECT_EQ(context_->Price(changes)->seconds(0), 0);
+  change.add_from("data: P");
+  change.add_to("data: B");
+  const double complete = context_->Price(changes)->seconds(0);
+  EXPECT_GT(complete, 0);
+  change.add_from("data: B");
+  change.add_to("data: S(0)");
+  const auto table = context_->Price(changes);  // the rows P and B
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->seconds_size(), 4);
+  EXPECT_EQ(table->seconds(0), complete);
+  EXPECT_GT(table->seconds(1), 0);
+  EXPECT_EQ(table->seconds(2), 0);
+  EXPECT_EQ(table->seconds(3), 0);
+  change.clear_from();  // B
+  EXPECT_EQ(context_->Price(changes)->seconds_size(), 2);
+  for (int i = 0; i < 5000; ++i) change.add_from("data: B");
+  for (int i = 0; i < 5000; ++i) change.add_to("data: B");
+  EXPECT_TRUE(absl::IsInvalidArgument(context_->Price(changes).status()));
 }
 
 TEST_F(PlanWithTest, CandidatesAreLowered) {

@@ -24,7 +24,7 @@
 #include "core/layout/layout_proto.h"
 #include "core/layout/layout_text.h"
 #include "core/layout/redistribution/choice_prices.h"
-#include "core/layout/redistribution/redistribution.h"
+#include "core/layout/redistribution/redistribution_prices.h"
 #include "core/plan/check.h"
 #include "core/plan/choices/pass_names.h"
 #include "core/plan/choices/stage_passes.h"
@@ -40,6 +40,21 @@
 
 namespace tessera {
 namespace {
+
+// The most redistributions of one table, 128 MiB of prices.
+constexpr int64_t kMostChanges = int64_t{1} << 24;
+
+// Returns the layouts that texts say; B if there is none.
+absl::StatusOr<std::vector<MeshLayout>> LayoutsOf(
+    const google::protobuf::RepeatedPtrField<std::string>& texts, const Mesh& mesh) {
+  std::vector<MeshLayout> layouts;
+  if (texts.empty()) layouts.emplace_back(mesh.num_axes());
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(MeshLayout layout, ParseMeshLayout(text, mesh));
+    layouts.push_back(std::move(layout));
+  }
+  return layouts;
+}
 
 // Returns the kind, the cost and the signatures of an op.
 strategy::OperatorDescriptions::Operator DescriptionOf(const Graph& graph, const Op& op) {
@@ -185,7 +200,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
   ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(*graphs, request.graph()));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
   const ClusterPrices of_cluster = PricesOn(mesh);
-  RedistributionPrices between(mesh, &of_cluster);
+  RedistributionPrices between(mesh, {ChoicePrices(), of_cluster});
   absl::flat_hash_map<absl::string_view, const Op*> op_of;
   for (const Op& op : graph->ops()) op_of.emplace(op.path, &op);
   strategy::Prices prices;
@@ -202,9 +217,9 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
       seconds += SecondsOf(kernel.op, kernel.local);
     }
     for (const PricedUse::Completion& completion : priced.completions) {
-      ASSIGN_OR_RETURN(const double added,
-                       between.Seconds(completion.from, completion.to, completion.type));
-      seconds += added;
+      ASSIGN_OR_RETURN(const std::vector<double> added,
+                       between.Find({completion.from}, {completion.to}, completion.type));
+      seconds += added[0];
     }
     prices.add_seconds(seconds);
   }
@@ -243,14 +258,19 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceRedistributions& request) const {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
   const ClusterPrices of_cluster = PricesOn(mesh);
-  RedistributionPrices between(mesh, &of_cluster);
+  RedistributionPrices between(mesh, {ChoicePrices(), of_cluster});
   strategy::Prices prices;
   for (const strategy::PriceRedistributions::Change& change : request.changes()) {
     ASSIGN_OR_RETURN(const TensorType type, FromProto(change.type()));
-    ASSIGN_OR_RETURN(const MeshLayout from, ParseMeshLayout(change.from(), mesh));
-    ASSIGN_OR_RETURN(const MeshLayout to, ParseMeshLayout(change.to(), mesh));
-    ASSIGN_OR_RETURN(const double seconds, between.Seconds(from, to, type));
-    prices.add_seconds(seconds);
+    const int64_t table = int64_t{change.from_size()} * change.to_size();
+    if (table > kMostChanges || prices.seconds_size() > kMostChanges) {
+      return absl::InvalidArgumentError(absl::StrCat("a request asks for the prices of at most ",
+                                                     kMostChanges, " redistributions"));
+    }
+    ASSIGN_OR_RETURN(const std::vector<MeshLayout> from, LayoutsOf(change.from(), mesh));
+    ASSIGN_OR_RETURN(const std::vector<MeshLayout> to, LayoutsOf(change.to(), mesh));
+    ASSIGN_OR_RETURN(const std::vector<double> seconds, between.Find(from, to, type));
+    prices.mutable_seconds()->Add(seconds.begin(), seconds.end());
   }
   return prices;
 }

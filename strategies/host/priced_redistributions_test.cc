@@ -125,8 +125,8 @@ double Price(const PlanningContext& context, const TensorType& type, const std::
   SetMesh(request.mutable_mesh());
   strategy::PriceRedistributions::Change& change = *request.add_changes();
   *change.mutable_type() = ToProto(type);
-  change.set_from(from);
-  change.set_to(to);
+  change.add_from(from);
+  change.add_to(to);
   return context.Price(request)->seconds(0);
 }
 

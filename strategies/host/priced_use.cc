@@ -1,11 +1,9 @@
 #include "strategies/host/priced_use.h"
 
-#include <limits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "core/layout/redistribution/choice_prices.h"
 #include "core/plan/layouts/axis_use.h"
 #include "core/plan/layouts/expected_layouts.h"
 #include "core/plan/layouts/graph_layouts.h"
@@ -127,18 +125,6 @@ absl::StatusOr<PricedUse> PricedUse::Of(const Graph& graph, const Op& op,
     }
   }
   return priced;
-}
-
-RedistributionPrices::RedistributionPrices(const Mesh& mesh, const ClusterPrices* prices)
-    : mesh_(mesh), prices_(prices), finder_(mesh, &ChoicePrices()) {}
-
-absl::StatusOr<double> RedistributionPrices::Seconds(const MeshLayout& from, const MeshLayout& to,
-                                                     const TensorType& type) {
-  RETURN_IF_ERROR(CheckLayout(from, type.shape, mesh_));
-  RETURN_IF_ERROR(CheckLayout(to, type.shape, mesh_));
-  const absl::StatusOr<const Redistribution*> found = finder_.Find(from, to, type);
-  if (!found.ok()) return std::numeric_limits<double>::infinity();
-  return SecondsOf((*found)->steps, type, mesh_, *prices_);
 }
 
 }  // namespace tessera

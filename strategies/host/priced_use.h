@@ -1,4 +1,4 @@
-// The work for which the host prices an operator in a layout, and the prices of redistributions.
+// The work for which the host prices an operator in a layout.
 #ifndef TESSERA_STRATEGIES_HOST_PRICED_USE_H_
 #define TESSERA_STRATEGIES_HOST_PRICED_USE_H_
 
@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/cost/cluster_prices.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
-#include "core/layout/redistribution/redistribution.h"
+#include "core/tensor/shape.h"
 
 namespace tessera {
 
@@ -37,23 +36,6 @@ struct PricedUse {
   // does not fit the op's operands. Thread safety: a pure function.
   static absl::StatusOr<PricedUse> Of(const Graph& graph, const Op& op,
                                       const std::string& signature, const Mesh& mesh);
-};
-
-// Prices the redistributions that lowering chooses on a mesh. Not thread-safe.
-class RedistributionPrices {
- public:
-  // `prices` must outlive the object.
-  RedistributionPrices(const Mesh& mesh, const ClusterPrices* prices);
-
-  // Returns the seconds of the collectives; infinity if no steps lead to `to`. InvalidArgument if a
-  // layout does not fit the type.
-  absl::StatusOr<double> Seconds(const MeshLayout& from, const MeshLayout& to,
-                                 const TensorType& type);
-
- private:
-  const Mesh mesh_;
-  const ClusterPrices* const prices_;
-  RedistributionFinder finder_;
 };
 
 }  // namespace tessera

@@ -2,20 +2,26 @@
 
 #include <algorithm>
 #include <bit>
-#include <tuple>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 
 namespace tessera {
 namespace {
 
+constexpr double kNotReached = std::numeric_limits<double>::infinity();
+constexpr int kMostAxes = 4;
 constexpr int kDigitBits = 16, kNestingBits = 4;
 
 bool Has(uint64_t mask, int i) { return (mask >> i & 1) != 0; }
 
-absl::InlinedVector<int, 4> AxesIn(LayoutPrices::AxisMask mask) {
+absl::InlinedVector<int, 4> AxesIn(uint8_t mask) {
   absl::InlinedVector<int, 4> axes;
-  for (int axis = 0; axis < LayoutPrices::kAxes; ++axis) {
+  for (int axis = 0; axis < kMostAxes; ++axis) {
     if (Has(mask, axis)) axes.push_back(axis);
   }
   return axes;
@@ -24,23 +30,13 @@ absl::InlinedVector<int, 4> AxesIn(LayoutPrices::AxisMask mask) {
 }  // namespace
 
 LayoutGraph::LayoutGraph(Mesh mesh, TensorType type, std::vector<AxisLayout> splits,
-                         absl::Span<const int> axes, const Mesh& priced,
-                         const CollectivePrices& prices)
+                         absl::Span<const int> axes, const Mesh& called, const PathPrices& prices)
     : mesh_(std::move(mesh)),
       type_(std::move(type)),
       splits_(std::move(splits)),
       axes_(axes.begin(), axes.end()),
-      priced_(priced),
+      called_(called),
       prices_(prices) {}
-
-bool LayoutGraph::Before(const Distance& a, const Distance& b) {
-  return std::tie(a.seconds, a.steps, a.outer_first) < std::tie(b.seconds, b.steps, b.outer_first);
-}
-
-bool LayoutGraph::After(const Entry& a, const Entry& b) {
-  if (Before(a.distance, b.distance)) return false;
-  return Before(b.distance, a.distance) || b.distance.order < a.distance.order;
-}
 
 LayoutGraph::AxisMask LayoutGraph::SumsOf(const MeshLayout& layout) {
   AxisMask sums = 0;
@@ -73,7 +69,9 @@ int LayoutGraph::FindOrAddNode(const MeshLayout& layout) {
   }
   for (const uint64_t digit : digits) node.code = node.code << kDigitBits | digit;
   nodes_.push_back(std::move(node));
+  seconds_.push_back(kNotReached);
   reached_.emplace_back();
+  wanted_.emplace_back();
   return known->second;
 }
 
@@ -97,20 +95,22 @@ void LayoutGraph::AddStep(int node, Kind kind, AxisMask axes, const MeshLayout& 
   step.to = to;
   Edge edge;
   edge.target = FindOrAddNode(to);
-  edge.step = true;
-  edge.kind = kind;
-  edge.axes = axes;
+  edge.steps = 1;
+  if (kind == Kind::kZeroElsewhere) edge.sums = axes;
+  double priced = 0;
   std::vector<CollectiveCall> calls =
       CollectivesOf(step, type_.dtype, nodes_[node].local, nodes_[edge.target].local, mesh_);
   for (CollectiveCall& call : calls) {
     for (int& axis : call.axes) axis = axes_[axis];
-    edge.seconds += prices_.Seconds(call, priced_);
+    edge.seconds += prices_.chosen_by.Seconds(call, called_);
+    priced += prices_.priced_by.Seconds(call, called_);
   }
   if (kind == Kind::kAllReduce || kind == Kind::kReduceScatter) {
     const AxisMask left = nodes_[node].partial & ~axes;
     for (const int axis : step.axes) edge.outer_first += std::popcount(uint32_t{left} >> axis);
   }
   nodes_[node].edges.push_back(edge);
+  nodes_[node].steps.push_back({priced, kind, axes});
 }
 
 void LayoutGraph::AddEquivalentLayouts(int node, int axis) {
@@ -121,6 +121,7 @@ void LayoutGraph::AddEquivalentLayouts(int node, int axis) {
     Edge edge;
     edge.target = FindOrAddNode(other);
     nodes_[node].edges.push_back(edge);
+    nodes_[node].steps.emplace_back();
   };
   for (const AxisLayout& split : splits_) {
     add(layout.With(axis, split));
@@ -198,55 +199,56 @@ void LayoutGraph::Expand(int node) {
   }
 }
 
-void LayoutGraph::Reach(int node, const Distance& distance, int previous, int edge) {
-  Reached& reached = reached_[node];
-  if (reached.search == search_) {
-    if (reached.settled || !Before(distance, reached.distance)) return;
-  }
+uint64_t LayoutGraph::OrderOf(int node) const {
   uint64_t order = 0;
   for (int shift = (mesh_.num_axes() - 1) * kDigitBits; shift >= 0; shift -= kDigitBits) {
     const uint16_t digit = static_cast<uint16_t>(nodes_[node].code >> shift);
     const bool unchanged = digit == static_cast<uint16_t>(from_code_ >> shift);
     order = order << kDigitBits | (unchanged ? 0xFFFF : digit);
   }
-  reached = {search_, false, distance, previous, edge};
-  reached.distance.order = order;
-  queue_.push_back({reached.distance, node});
-  std::push_heap(queue_.begin(), queue_.end(), After);
+  return order;
+}
+
+void LayoutGraph::Reach(int node, double seconds, const Reached& reached) {
+  seconds_[node] = seconds;
+  reached_[node] = reached;
+  queue_.push_back({seconds, reached.tie, node, OrderOf(node)});
+  std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
 }
 
 void LayoutGraph::Start(int node, AxisMask sums) {
-  ++search_;
   sums_ = sums;
   from_code_ = nodes_[node].code;
+  absl::c_fill(seconds_, kNotReached);
   queue_.clear();
-  Reach(node, {}, -1, -1);
+  Reach(node, 0, {});
 }
 
 int LayoutGraph::SettleNext() {
   while (!queue_.empty()) {
-    const int node = queue_.front().node;
-    std::pop_heap(queue_.begin(), queue_.end(), After);
+    const Entry entry = queue_.front();
+    std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
     queue_.pop_back();
-    if (reached_[node].settled) continue;
-    reached_[node].settled = true;
-    return node;
+    const int node = entry.node;
+    if (entry.seconds == seconds_[node] && entry.tie == reached_[node].tie) return node;
   }
   return -1;
 }
 
 void LayoutGraph::Follow(int node) {
   Expand(node);
-  const Distance here = reached_[node].distance;
+  const double here = seconds_[node];
+  const Reached path = reached_[node];
   const std::vector<Edge>& edges = nodes_[node].edges;
   for (size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
-    if (edge.step && edge.kind == Kind::kZeroElsewhere && (edge.axes & sums_) == 0) continue;
-    Distance distance = here;
-    distance.seconds += edge.seconds;
-    distance.steps += edge.step ? 1 : 0;
-    distance.outer_first += edge.outer_first;
-    Reach(edge.target, distance, node, static_cast<int>(i));
+    const double seconds = here + edge.seconds;
+    if (seconds > seconds_[edge.target] || (edge.sums & ~sums_) != 0) continue;
+    const Tie tie = {static_cast<uint16_t>(path.tie.steps + edge.steps),
+                     static_cast<uint16_t>(path.tie.outer_first + edge.outer_first)};
+    if (seconds == seconds_[edge.target] && tie >= reached_[edge.target].tie) continue;
+    Reach(edge.target, seconds,
+          {tie, node, static_cast<int>(i), path.priced + nodes_[node].steps[i].priced});
   }
 }
 
@@ -257,14 +259,13 @@ std::optional<Redistribution> LayoutGraph::Find(const MeshLayout& from, const Me
   for (; node >= 0 && SameElements(node) != same; node = SettleNext()) Follow(node);
   if (node < 0) return std::nullopt;
   Redistribution found;
-  found.seconds = reached_[node].distance.seconds;
+  found.seconds = seconds_[node];
   while (reached_[node].previous >= 0) {
-    const int previous = reached_[node].previous;
-    const Edge& edge = nodes_[previous].edges[reached_[node].edge];
-    if (edge.step) {
+    const int previous = reached_[node].previous, edge = reached_[node].edge;
+    if (nodes_[previous].edges[edge].steps > 0) {
       RedistributionStep step;
-      step.kind = edge.kind;
-      step.axes = AxesIn(edge.axes);
+      step.kind = nodes_[previous].steps[edge].kind;
+      step.axes = AxesIn(nodes_[previous].steps[edge].axes);
       step.from = nodes_[previous].layout;
       step.to = nodes_[node].layout;
       found.steps.push_back(std::move(step));
@@ -275,50 +276,96 @@ std::optional<Redistribution> LayoutGraph::Find(const MeshLayout& from, const Me
   return found;
 }
 
-LayoutPrices& LayoutGraph::AllPrices() {
-  if (prices_of_nodes_ == nodes_.size()) return *all_prices_;
-  for (size_t node = 0; node < nodes_.size(); ++node) Expand(static_cast<int>(node));
-  std::vector<LayoutPrices::Edges> all(nodes_.size());
+void LayoutGraph::Complete() {
+  constexpr size_t kMostNodes = 4096;  // graphs of splits in many units are larger
+  constexpr double kRounding = 1e-6;   // far above that of sums of prices
+  if (complete_nodes_ == nodes_.size()) return;
   for (size_t node = 0; node < nodes_.size(); ++node) {
-    SameElements(static_cast<int>(node));
-    for (const Edge& edge : nodes_[node].edges) {
-      if (edge.step && edge.kind == Kind::kZeroElsewhere) {
-        all[node].sums.push_back({edge.target, std::countr_zero(edge.axes)});
-      } else {
-        all[node].edges.push_back({edge.target, edge.seconds});
+    if (nodes_.size() > kMostNodes) return;
+    Expand(static_cast<int>(node));
+  }
+  complete_nodes_ = nodes_.size();
+  std::vector<double> by_two(nodes_.size(), kNotReached);  // by target: the cheapest two edges
+  std::vector<int> targets;
+  for (Node& node : nodes_) {
+    for (const Edge& first : node.edges) {
+      if (first.sums != 0) continue;
+      for (const Edge& second : nodes_[first.target].edges) {
+        if (second.sums != 0) continue;
+        double& least = by_two[second.target];
+        if (least == kNotReached) targets.push_back(second.target);
+        least = std::min(least, first.seconds + second.seconds);
       }
     }
+    size_t kept = 0;
+    for (size_t i = 0; i < node.edges.size(); ++i) {
+      if (by_two[node.edges[i].target] < node.edges[i].seconds * (1 - kRounding)) continue;
+      node.edges[kept] = node.edges[i];
+      node.steps[kept] = node.steps[i];
+      ++kept;
+    }
+    node.edges.resize(kept);
+    node.steps.resize(kept);
+    for (const int target : targets) by_two[target] = kNotReached;
+    targets.clear();
   }
-  prices_of_nodes_ = nodes_.size();
-  return all_prices_.emplace(all);
 }
 
-std::vector<double> LayoutGraph::FindPrices(const MeshLayout& from,
+void LayoutGraph::FindPrices(int from, AxisMask sums, absl::Span<const int> sets) {
+  ++search_;
+  Start(from, sums);
+  int missing = 0;
+  for (const int set : sets) {
+    if (wanted_[set].search == search_) continue;
+    wanted_[set] = {search_, kNotReached};
+    ++missing;
+  }
+  while (missing > 0) {
+    const int node = SettleNext();
+    if (node < 0) return;
+    Wanted& wanted = wanted_[SameElements(node)];
+    if (wanted.search == search_ && wanted.seconds == kNotReached) {
+      wanted.seconds = reached_[node].priced;
+      --missing;
+    }
+    Follow(node);
+  }
+}
+
+std::vector<double> LayoutGraph::FindPrices(absl::Span<const MeshLayout> from,
                                             absl::Span<const MeshLayout> to) {
-  const int source = FindOrAddNode(from);
-  std::vector<int> targets;
-  targets.reserve(to.size());
-  for (const MeshLayout& target : to) targets.push_back(FindOrAddNode(target));
-  LayoutPrices& prices = AllPrices();
-  prices.Start(source, SumsOf(from));
-  // By axes along which values may be made sums: the price of each set of nodes that hold the same
-  // elements, at the first of them.
-  absl::flat_hash_map<AxisMask, std::vector<double>> by_sums;
-  std::vector<double> found;
-  found.reserve(to.size());
+  // By the axes along which targets are sums: their positions in `to`, and their sets of nodes.
+  struct Targets {
+    std::vector<size_t> positions;
+    std::vector<int> sets;
+  };
+  std::map<AxisMask, Targets> by_sums;
   for (size_t i = 0; i < to.size(); ++i) {
-    const AxisMask sums = SumsOf(from) | SumsOf(to[i]);
-    std::vector<double>& all = by_sums[sums];
-    if (all.empty()) {
-      all = prices.Find(sums);
-      for (size_t node = 0; node < all.size(); ++node) {
-        double& first = all[nodes_[node].same];
-        first = std::min(first, all[node]);
+    Targets& targets = by_sums[SumsOf(to[i])];
+    targets.positions.push_back(i);
+    targets.sets.push_back(SameElements(FindOrAddNode(to[i])));
+  }
+  constexpr size_t kManySearches = 8;  // they take longer than Complete does
+  if (from.size() >= kManySearches) Complete();
+  std::vector<double> prices(from.size() * to.size());
+  for (size_t row = 0; row < from.size(); ++row) {
+    const int source = FindOrAddNode(from[row]);
+    std::map<AxisMask, std::vector<const Targets*>> by_allowed;
+    for (const auto& [sums, targets] : by_sums) {
+      by_allowed[SumsOf(from[row]) | sums].push_back(&targets);
+    }
+    for (const auto& [allowed, all] : by_allowed) {
+      std::vector<int> sets;
+      for (const Targets* targets : all) absl::c_copy(targets->sets, std::back_inserter(sets));
+      FindPrices(source, allowed, sets);
+      for (const Targets* targets : all) {
+        for (size_t i = 0; i < targets->sets.size(); ++i) {
+          prices[row * to.size() + targets->positions[i]] = wanted_[targets->sets[i]].seconds;
+        }
       }
     }
-    found.push_back(all[nodes_[targets[i]].same]);
   }
-  return found;
+  return prices;
 }
 
 }  // namespace tessera

@@ -100,8 +100,7 @@ struct UsedRedistribution {
   const Redistribution* path = nullptr;
 };
 
-class LayoutGraph;
-class MovingAxes;
+class LayoutGraphs;
 
 // Finds the cheapest redistributions on one mesh, and caches them.
 //
@@ -148,36 +147,24 @@ class RedistributionFinder {
   // `to`. They are valid as long as this object.
   std::vector<UsedRedistribution> used() const;
 
-  // Returns the seconds of the cheapest redistributions, whatever was stated, from one layout to
-  // each of several; infinity if there is none. This is much faster than to find each of them.
-  // InvalidArgument if a layout does not fit the type.
-  absl::StatusOr<std::vector<double>> FindPrices(const MeshLayout& from,
-                                                 absl::Span<const MeshLayout> to,
-                                                 const TensorType& type);
-
  private:
   using Key = std::tuple<MeshLayout, MeshLayout, Shape, DType>;
   struct Known {
     std::unique_ptr<const Redistribution> path;  // never null
     bool used = false;
   };
-  // The moving axes, what the others leave of the type, and the splits in other units than 1.
-  using GraphKey = std::tuple<std::vector<int>, Shape, DType, std::vector<std::pair<int, int64_t>>>;
-
   absl::StatusOr<Known*> FindOrSearch(const MeshLayout& from, const MeshLayout& to,
                                       const TensorType& type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<Redistribution> Search(const MeshLayout& from, const MeshLayout& to,
                                        const TensorType& type)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  LayoutGraph& GraphFor(const MovingAxes& moving, const MeshLayout& from, const MeshLayout& to,
-                        const TensorType& type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Mesh mesh_;
   const CollectivePrices* const prices_;
   mutable Mutex mutex_;
   absl::flat_hash_map<Key, Known> known_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Key, std::vector<RedistributionStep>> stated_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<GraphKey, std::unique_ptr<LayoutGraph>> graphs_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<LayoutGraphs> graphs_ ABSL_PT_GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

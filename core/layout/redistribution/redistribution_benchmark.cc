@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/redistribution/choice_prices.h"
-#include "core/layout/redistribution/redistribution.h"
+#include "core/layout/redistribution/redistribution_prices.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -42,16 +42,15 @@ void Measure(const std::vector<int>& sizes, const std::vector<Shape>& shapes) {
   for (size_t i = 0; i < sizes.size(); ++i) axes.push_back({absl::StrCat("a", i), sizes[i]});
   const Mesh mesh = *Mesh::Create(std::move(axes));
   const auto start = std::chrono::steady_clock::now();
+  const RingPrices cluster(/*seconds_per_step=*/1e-5, /*seconds_per_byte=*/1e-11);
   int64_t pairs = 0, reachable = 0;
   for (const Shape& shape : shapes) {
-    RedistributionFinder finder(mesh, &ChoicePrices());
+    RedistributionPrices finder(mesh, {ChoicePrices(), cluster});
     const std::vector<MeshLayout> layouts = AllLayouts(mesh, static_cast<int>(shape.size()));
-    for (const MeshLayout& from : layouts) {
-      const auto prices = finder.FindPrices(from, layouts, {DType::kF32, shape});
-      TESSERA_CHECK(prices.ok()) << prices.status();
-      for (const double price : *prices) reachable += std::isfinite(price) ? 1 : 0;
-      pairs += static_cast<int64_t>(layouts.size());
-    }
+    const auto prices = finder.Find(layouts, layouts, {DType::kF32, shape});
+    TESSERA_CHECK(prices.ok()) << prices.status();
+    for (const double price : *prices) reachable += std::isfinite(price) ? 1 : 0;
+    pairs += static_cast<int64_t>(prices->size());
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

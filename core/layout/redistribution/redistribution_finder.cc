@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <limits>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "core/layout/redistribution/gather_and_split.h"
-#include "core/layout/redistribution/layout_graph.h"
+#include "core/layout/redistribution/layout_graphs.h"
 #include "core/layout/redistribution/moving_axes.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/layout/redistribution/stated_path.h"
@@ -13,36 +11,11 @@
 namespace tessera {
 
 RedistributionFinder::RedistributionFinder(Mesh mesh, const CollectivePrices* prices)
-    : mesh_(std::move(mesh)), prices_(prices) {}
+    : mesh_(std::move(mesh)),
+      prices_(prices),
+      graphs_(std::make_unique<LayoutGraphs>(mesh_, PathPrices{*prices, *prices})) {}
 
 RedistributionFinder::~RedistributionFinder() = default;
-
-LayoutGraph& RedistributionFinder::GraphFor(const MovingAxes& moving, const MeshLayout& from,
-                                            const MeshLayout& to, const TensorType& type) {
-  GraphKey key(std::vector<int>(moving.axes().begin(), moving.axes().end()),
-               moving.LocalShape(type.shape, mesh_), type.dtype, {});
-  std::vector<std::pair<int, int64_t>>& units = std::get<3>(key);
-  for (const MeshLayout* end : {&from, &to}) {
-    for (const int axis : moving.axes()) {
-      const AxisLayout& along = end->axis(axis);
-      if (along.split() && along.unit != 1) units.emplace_back(along.dim, along.unit);
-    }
-  }
-  std::sort(units.begin(), units.end());
-  units.erase(std::unique(units.begin(), units.end()), units.end());
-  std::unique_ptr<LayoutGraph>& graph = graphs_[key];
-  if (graph == nullptr) {
-    std::vector<AxisLayout> splits;
-    for (int dim = 0; dim < static_cast<int>(type.shape.size()); ++dim) {
-      splits.push_back(AxisLayout::Split(dim));
-    }
-    for (const auto& [dim, unit] : units) splits.push_back(AxisLayout::Split(dim, unit));
-    graph = std::make_unique<LayoutGraph>(moving.Submesh(mesh_),
-                                          TensorType{type.dtype, std::get<1>(key)},
-                                          std::move(splits), moving.axes(), mesh_, *prices_);
-  }
-  return *graph;
-}
 
 std::optional<Redistribution> RedistributionFinder::Search(const MeshLayout& from,
                                                            const MeshLayout& to,
@@ -51,7 +24,7 @@ std::optional<Redistribution> RedistributionFinder::Search(const MeshLayout& fro
   const MeshLayout source = moving.Select(from), target = moving.Select(to);
   std::optional<Redistribution> path;
   if (moving.axes().size() <= MovingAxes::kMost) {
-    path = GraphFor(moving, from, to, type).Find(source, target);
+    path = graphs_->For(moving, from, to, type).Find(source, target);
   } else if (HoldSameElements(from, to, type.shape, mesh_)) {
     path.emplace();
   } else {
@@ -134,45 +107,6 @@ std::vector<UsedRedistribution> RedistributionFinder::used() const {
   std::sort(used.begin(), used.end(),
             [&](const auto& a, const auto& b) { return key(a) < key(b); });
   return used;
-}
-
-absl::StatusOr<std::vector<double>> RedistributionFinder::FindPrices(
-    const MeshLayout& from, absl::Span<const MeshLayout> to, const TensorType& type) {
-  RETURN_IF_ERROR(CheckLayout(from, type.shape, mesh_));
-  for (const MeshLayout& target : to) RETURN_IF_ERROR(CheckLayout(target, type.shape, mesh_));
-  std::vector<double> prices(to.size());
-  // The targets in each graph, and their positions in `to`.
-  struct Targets {
-    std::optional<MovingAxes> moving;
-    std::vector<MeshLayout> to;
-    std::vector<size_t> positions;
-  };
-  std::map<LayoutGraph*, Targets> by_graph;
-  Targets* plain = nullptr;  // those in units of 1, if the same axes move for all targets
-  MutexLock lock(&mutex_);
-  for (size_t i = 0; i < to.size(); ++i) {
-    const bool is_plain = std::all_of(to[i].axes().begin(), to[i].axes().end(),
-                                      [](const AxisLayout& along) { return along.unit == 1; });
-    Targets* targets = is_plain ? plain : nullptr;
-    if (targets == nullptr) {
-      const MovingAxes moving(from, to[i], mesh_);
-      if (moving.axes().size() > MovingAxes::kMost) {
-        const std::optional<Redistribution> path = Search(from, to[i], type);
-        prices[i] = path.has_value() ? path->seconds : std::numeric_limits<double>::infinity();
-        continue;
-      }
-      targets = &by_graph[&GraphFor(moving, from, to[i], type)];
-      targets->moving = moving;
-      if (is_plain && moving.all_move()) plain = targets;
-    }
-    targets->to.push_back(targets->moving->Select(to[i]));
-    targets->positions.push_back(i);
-  }
-  for (auto& [graph, targets] : by_graph) {
-    const std::vector<double> found = graph->FindPrices(targets.moving->Select(from), targets.to);
-    for (size_t i = 0; i < found.size(); ++i) prices[targets.positions[i]] = found[i];
-  }
-  return prices;
 }
 
 }  // namespace tessera

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "core/layout/redistribution/moving_axes.h"
 #include "core/layout/redistribution/redistribution.h"
+#include "core/layout/redistribution/redistribution_prices.h"
 #include "core/layout/testing/rank_arrays.h"
 #include "gtest/gtest.h"
 
@@ -137,6 +138,16 @@ class OneAxisPrices final : public CollectivePrices {
   const RingPrices elements_{0, 1.0 / 8};
 };
 
+// Other prices than those by which paths are chosen, which tell axes and operations apart.
+class UnlikePrices final : public CollectivePrices {
+ public:
+  double Seconds(const CollectiveCall& call, const Mesh& mesh) const override {
+    double seconds = 0.01 * (1 + static_cast<int>(call.operation));
+    for (const int axis : call.axes) seconds += 0.1 * (1 + axis) * static_cast<double>(call.count);
+    return seconds;
+  }
+};
+
 // Runs the steps of a redistribution on ranks that hold `source`. Returns "" if they end up with
 // the right values, otherwise a text that says what is wrong.
 std::string Outcome(const Redistribution& path, const MeshLayout& to, const RankArrays& source,
@@ -195,17 +206,27 @@ TEST_P(RedistributionValuesTest, RanksEndUpWithTheRightValues) {
 TEST_P(RedistributionValuesTest, PricesAreThoseOfTheStepsAndNotAboveAxisByAxis) {
   const Mesh mesh = MeshOfSizes(GetParam().mesh);
   const OneAxisPrices one_axis_prices;
+  const UnlikePrices unlike_prices;
+  const std::vector<MeshLayout> sources = AllLayouts(mesh, GetParam().sources);
   const std::vector<MeshLayout> targets = AllLayouts(mesh, GetParam().targets);
   for (const Shape& shape : GetParam().shapes) {
-    RedistributionFinder finder(mesh, &prices_), prices_only(mesh, &prices_);
-    RedistributionFinder axis_by_axis(mesh, &one_axis_prices);
+    RedistributionFinder finder(mesh, &prices_), axis_by_axis(mesh, &one_axis_prices);
+    RedistributionPrices table(mesh, {prices_, unlike_prices});
     const TensorType type = {DType::kF64, shape};
-    for (const MeshLayout& from : AllLayouts(mesh, GetParam().sources)) {
-      const auto prices = prices_only.FindPrices(from, targets, type);
-      ASSERT_TRUE(prices.ok()) << prices.status();
+    const auto prices = table.Find(sources, targets, type);
+    ASSERT_TRUE(prices.ok()) << prices.status();
+    ASSERT_EQ(prices->size(), sources.size() * targets.size());
+    for (size_t row = 0; row < sources.size(); ++row) {
+      const MeshLayout& from = sources[row];
+      // A row by itself, of a graph that is not complete.
+      const auto alone =
+          RedistributionPrices(mesh, {prices_, unlike_prices}).Find({from}, targets, type);
+      ASSERT_TRUE(alone.ok()) << alone.status();
       for (size_t i = 0; i < targets.size(); ++i) {
+        const double price = (*prices)[row * targets.size() + i];
+        EXPECT_EQ(price, (*alone)[i]);
         const auto path = finder.Find(from, targets[i], type);
-        ASSERT_EQ(path.ok(), std::isfinite((*prices)[i]));
+        ASSERT_EQ(path.ok(), std::isfinite(price));
         if (!path.ok()) continue;
         double seconds = 0;
         for (const RedistributionStep& step : (*path)->steps) {
@@ -216,7 +237,7 @@ TEST_P(RedistributionValuesTest, PricesAreThoseOfTheStepsAndNotAboveAxisByAxis) 
         const std::string pair = absl::StrCat(ShapeToString(shape), " from ", from.ToString(mesh),
                                               " to ", targets[i].ToString(mesh));
         ASSERT_NEAR((*path)->seconds, seconds, 1e-9) << pair;
-        ASSERT_NEAR((*prices)[i], seconds, 1e-9) << pair;
+        ASSERT_NEAR(price, SecondsOf((*path)->steps, type, mesh, unlike_prices), 1e-9) << pair;
         const auto stepwise = axis_by_axis.Find(from, targets[i], type);
         ASSERT_TRUE(stepwise.ok()) << stepwise.status();
         ASSERT_LE(seconds, (*stepwise)->seconds + 1e-9) << pair;
@@ -317,14 +338,15 @@ TEST(RandomTriplesTest, PricesAreAMetric) {
     for (int rank = axes == 4 ? 2 : 1 + draw(3); rank > 0; --rank) shape.push_back(1 + draw(12));
     const double seconds_per_step = setting % 2 == 0 ? 0 : 3;
     const RingPrices prices(seconds_per_step, 1.0 / 8);
-    RedistributionFinder finder(mesh, &prices);
     const std::vector<MeshLayout> layouts =
         DrawLayouts(12, mesh, static_cast<int>(shape.size()), draw);
+    const auto found =
+        RedistributionPrices(mesh, {prices, prices}).Find(layouts, layouts, {DType::kF64, shape});
+    ASSERT_TRUE(found.ok()) << found.status();
     std::vector<std::vector<double>> price;
-    for (const MeshLayout& from : layouts) {
-      const auto found = finder.FindPrices(from, layouts, {DType::kF64, shape});
-      ASSERT_TRUE(found.ok()) << found.status();
-      price.push_back(*found);
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      const auto row = found->begin() + static_cast<std::ptrdiff_t>(i * layouts.size());
+      price.emplace_back(row, row + static_cast<std::ptrdiff_t>(layouts.size()));
     }
     for (size_t a = 0; a < layouts.size(); ++a) {
       ASSERT_EQ(price[a][a], 0);
@@ -350,12 +372,14 @@ TEST(RandomTriplesTest, PricesAreAMetric) {
 TEST(ManyAxesTest, RandomPairsOnFiveAndSixAxes) {
   Draw draw(5);
   const RingPrices prices(0, 1.0 / 8);
+  const UnlikePrices unlike_prices;
   int searched = 0, gathered = 0;
   for (const std::vector<int>& sizes :
        std::vector<std::vector<int>>{{2, 2, 2, 2, 2}, {2, 3, 2, 1, 2, 2}, {2, 2, 2, 2, 2, 2}}) {
     const Mesh mesh = MeshOfSizes(sizes);
     for (const Shape& shape : std::vector<Shape>{{32, 64}, {9, 14}}) {
       RedistributionFinder finder(mesh, &prices);
+      RedistributionPrices table(mesh, {prices, unlike_prices});
       const TensorType type = {DType::kF64, shape};
       const std::vector<double> values = Values(shape);
       for (int i = 0; i < 80; ++i) {
@@ -370,9 +394,10 @@ TEST(ManyAxesTest, RandomPairsOnFiveAndSixAxes) {
         ASSERT_EQ(Outcome(**path, to, source, values, shape, mesh), "") << pair;
         EXPECT_GE((*path)->seconds + 1e-9, MustReceive(from, to, shape, mesh)) << pair;
         EXPECT_EQ((*finder.Find(from, from, type))->seconds, 0) << pair;
-        const auto found = finder.FindPrices(from, {to, from}, type);
+        const auto found = table.Find({from}, {to, from}, type);
         ASSERT_TRUE(found.ok()) << found.status();
-        EXPECT_NEAR((*found)[0], (*path)->seconds, 1e-9) << pair;
+        EXPECT_NEAR((*found)[0], SecondsOf((*path)->steps, type, mesh, unlike_prices), 1e-9)
+            << pair;
         EXPECT_EQ((*found)[1], 0) << pair;
         ++(MovingAxes(from, to, mesh).axes().size() > MovingAxes::kMost ? gathered : searched);
       }
