@@ -334,8 +334,21 @@ TEST_F(PlanWithTest, TheContextAnswers) {
   EXPECT_EQ(table->seconds(3), 0);
   change.clear_from();  // B
   EXPECT_EQ(context_->Price(changes)->seconds_size(), 2);
-  for (int i = 0; i < 5000; ++i) change.add_from("data: B");
-  for (int i = 0; i < 5000; ++i) change.add_to("data: B");
+
+  // Tables of other types, in the order of the request.
+  for (const int64_t rows : {50, 100000, 1000}) {
+    auto& more = *changes.add_changes();
+    more.mutable_type()->add_shape(rows);
+    more.add_from("data: P");
+  }
+  const auto all = context_->Price(changes);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->seconds_size(), 5);
+  EXPECT_LT(all->seconds(2), complete);
+  EXPECT_GT(all->seconds(3), complete);
+  EXPECT_EQ(all->seconds(4), complete);
+  for (int i = 0; i < 5000; ++i) changes.mutable_changes(0)->add_from("data: B");
+  for (int i = 0; i < 5000; ++i) changes.mutable_changes(0)->add_to("data: B");
   EXPECT_TRUE(absl::IsInvalidArgument(context_->Price(changes).status()));
 }
 

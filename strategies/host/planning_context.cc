@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -41,8 +43,24 @@
 namespace tessera {
 namespace {
 
-// The most redistributions of one table, 128 MiB of prices.
-constexpr int64_t kMostChanges = int64_t{1} << 24;
+// Calls `work` with the numbers below `count`, on several cores.
+void OnCores(int count, const std::function<void(int)>& work) {
+  constexpr int kMostThreads = 8;  // each keeps what its work needs
+  std::atomic<int> next = 0;
+  const auto run = [&] {
+    for (int i = next++; i < count; i = next++) work(i);
+  };
+  std::vector<std::thread> others;
+  const int cores = static_cast<int>(AllowedCores().size());
+  for (int i = 1; i < std::min({count, cores, kMostThreads}); ++i) others.emplace_back(run);
+  run();
+  for (std::thread& thread : others) thread.join();
+}
+
+// Returns the number of redistributions of a table.
+int64_t SizeOf(const strategy::PriceRedistributions::Change& change) {
+  return int64_t{std::max(change.from_size(), 1)} * std::max(change.to_size(), 1);
+}
 
 // Returns the layouts that texts say; B if there is none.
 absl::StatusOr<std::vector<MeshLayout>> LayoutsOf(
@@ -54,6 +72,14 @@ absl::StatusOr<std::vector<MeshLayout>> LayoutsOf(
     layouts.push_back(std::move(layout));
   }
   return layouts;
+}
+
+absl::StatusOr<std::vector<double>> PricesOf(const strategy::PriceRedistributions::Change& change,
+                                             const Mesh& mesh, RedistributionPrices& between) {
+  ASSIGN_OR_RETURN(const TensorType type, FromProto(change.type()));
+  ASSIGN_OR_RETURN(const std::vector<MeshLayout> from, LayoutsOf(change.from(), mesh));
+  ASSIGN_OR_RETURN(const std::vector<MeshLayout> to, LayoutsOf(change.to(), mesh));
+  return between.Find(from, to, type);
 }
 
 // Returns the kind, the cost and the signatures of an op.
@@ -256,21 +282,40 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceRedistributions& request) const {
+  constexpr int64_t kMost = int64_t{1} << 24;  // 128 MiB of prices
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
-  const ClusterPrices of_cluster = PricesOn(mesh);
-  RedistributionPrices between(mesh, {ChoicePrices(), of_cluster});
+  int64_t size = 0;
+  for (const auto& change : request.changes()) size += SizeOf(change);
+  if (size > kMost) {
+    return absl::InvalidArgumentError(absl::StrCat("prices are asked of ", size,
+                                                   " redistributions at once; at most ", kMost,
+                                                   " are answered"));
+  }
+  // Changes of one type share what they find. Large ones come first, so that cores end together.
+  struct Group {
+    std::vector<int> changes;
+    int64_t size = 0;
+  };
+  std::map<std::string, Group> by_type;
+  for (int i = 0; i < request.changes_size(); ++i) {
+    Group& group = by_type[request.changes(i).type().SerializeAsString()];
+    group.changes.push_back(i);
+    group.size += SizeOf(request.changes(i));
+  }
+  std::vector<const Group*> groups;
+  for (const auto& [type, group] : by_type) groups.push_back(&group);
+  absl::c_stable_sort(groups, [](const Group* a, const Group* b) { return a->size > b->size; });
+  std::vector<absl::StatusOr<std::vector<double>>> found(request.changes_size());
+  OnCores(static_cast<int>(groups.size()), [&](int group) {
+    const ClusterPrices of_cluster = PricesOn(mesh);
+    RedistributionPrices between(mesh, {ChoicePrices(), of_cluster});
+    for (const int i : groups[group]->changes)
+      found[i] = PricesOf(request.changes(i), mesh, between);
+  });
   strategy::Prices prices;
-  for (const strategy::PriceRedistributions::Change& change : request.changes()) {
-    ASSIGN_OR_RETURN(const TensorType type, FromProto(change.type()));
-    const int64_t table = int64_t{change.from_size()} * change.to_size();
-    if (table > kMostChanges || prices.seconds_size() > kMostChanges) {
-      return absl::InvalidArgumentError(absl::StrCat("a request asks for the prices of at most ",
-                                                     kMostChanges, " redistributions"));
-    }
-    ASSIGN_OR_RETURN(const std::vector<MeshLayout> from, LayoutsOf(change.from(), mesh));
-    ASSIGN_OR_RETURN(const std::vector<MeshLayout> to, LayoutsOf(change.to(), mesh));
-    ASSIGN_OR_RETURN(const std::vector<double> seconds, between.Find(from, to, type));
-    prices.mutable_seconds()->Add(seconds.begin(), seconds.end());
+  for (const auto& seconds : found) {
+    RETURN_IF_ERROR(seconds.status());
+    prices.mutable_seconds()->Add(seconds->begin(), seconds->end());
   }
   return prices;
 }
@@ -308,27 +353,18 @@ StepCost PlanningContext::EstimateProgram(const tessera::Program& step) const {
 }
 
 strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& request) const {
-  constexpr int kMostThreads = 8;  // each keeps what a candidate does not change
   const int count = request.plans_size();
   strategy::LoweredPlans lowered;
   std::vector<strategy::LoweredPlans::Lowered*> results;
   for (int i = 0; i < count; ++i) results.push_back(lowered.add_plans());
-  std::atomic<int> next = 0;
-  const auto lower = [&] {
-    for (int i = next++; i < count; i = next++) {
-      auto found = Lower(request.plans(i), request.sections());
-      if (found.ok()) {
-        *results[i] = *std::move(found);
-      } else {
-        results[i]->set_error(std::string(found.status().message()));
-      }
+  OnCores(count, [&](int i) {
+    auto found = Lower(request.plans(i), request.sections());
+    if (found.ok()) {
+      *results[i] = *std::move(found);
+    } else {
+      results[i]->set_error(std::string(found.status().message()));
     }
-  };
-  std::vector<std::thread> others;
-  const int cores = static_cast<int>(AllowedCores().size());
-  for (int i = 1; i < std::min({count, cores, kMostThreads}); ++i) others.emplace_back(lower);
-  lower();
-  for (std::thread& thread : others) thread.join();
+  });
   return lowered;
 }
 

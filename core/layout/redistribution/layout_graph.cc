@@ -246,7 +246,7 @@ void LayoutGraph::Follow(int node) {
     if (seconds > seconds_[edge.target] || (edge.sums & ~sums_) != 0) continue;
     const Tie tie = {static_cast<uint16_t>(path.tie.steps + edge.steps),
                      static_cast<uint16_t>(path.tie.outer_first + edge.outer_first)};
-    if (seconds == seconds_[edge.target] && tie >= reached_[edge.target].tie) continue;
+    if (seconds == seconds_[edge.target] && !(tie < reached_[edge.target].tie)) continue;
     Reach(edge.target, seconds,
           {tie, node, static_cast<int>(i), path.priced + nodes_[node].steps[i].priced});
   }

@@ -2,7 +2,6 @@
 #ifndef TESSERA_CORE_LAYOUT_REDISTRIBUTION_LAYOUT_GRAPH_H_
 #define TESSERA_CORE_LAYOUT_REDISTRIBUTION_LAYOUT_GRAPH_H_
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -79,14 +78,16 @@ class LayoutGraph {
     std::vector<Edge> edges;
     std::vector<Step> steps;  // by edge
   };
-  // Among paths with the same price. Less is better.
+  // Decides between paths with the same price. Less is better.
   struct Tie {
     uint16_t steps = 0;
     // The number of sums along an axis before a sum along an axis within it: consecutive ranks are
     // summed first, as in a reduction over all axes, so that both give the same bits.
     uint16_t outer_first = 0;
 
-    auto operator<=>(const Tie&) const = default;
+    friend bool operator==(const Tie& a, const Tie& b) { return a.Both() == b.Both(); }
+    friend bool operator<(const Tie& a, const Tie& b) { return a.Both() < b.Both(); }
+    uint32_t Both() const { return uint32_t{steps} << 16 | outer_first; }
   };
   // The best path to a node that the current search knows. Its seconds are in seconds_.
   struct Reached {
@@ -104,7 +105,7 @@ class LayoutGraph {
 
     bool operator>(const Entry& other) const {
       if (seconds != other.seconds) return seconds > other.seconds;
-      if (tie != other.tie) return tie > other.tie;
+      if (!(tie == other.tie)) return other.tie < tie;
       return order > other.order;
     }
   };
