@@ -23,7 +23,7 @@ using ::testing::StartsWith;
 
 using Body = std::function<void(ChildProcess::Parent& parent)>;
 
-// What a child sent, and how it ended.
+// The bytes that a child sent, and how it ended.
 struct Outcome {
   std::vector<std::string> messages;
   std::string end;

@@ -53,7 +53,7 @@ class LayoutGraph {
   using Kind = RedistributionStep::Kind;
   using AxisMask = uint8_t;  // bit i: axis i
 
-  // What searches read of an edge.
+  // The part of an edge that searches read.
   struct Edge {
     double seconds = 0;  // by chosen_by
     int target = 0;
@@ -100,7 +100,7 @@ class LayoutGraph {
     double seconds = 0;
     Tie tie;
     int node = 0;
-    // Of equal paths, that to the node that changes the first axes is taken first.
+    // Among equal paths, the one to the node that changes the first axes is taken first.
     uint64_t order = 0;
 
     bool operator>(const Entry& other) const {
