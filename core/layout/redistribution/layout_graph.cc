@@ -9,19 +9,19 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
+#include "core/layout/redistribution/moving_axes.h"
 
 namespace tessera {
 namespace {
 
 constexpr double kNotReached = std::numeric_limits<double>::infinity();
-constexpr int kMostAxes = 4;
 constexpr int kDigitBits = 16, kNestingBits = 4;
 
 bool Has(uint64_t mask, int i) { return (mask >> i & 1) != 0; }
 
 absl::InlinedVector<int, 4> AxesIn(uint8_t mask) {
   absl::InlinedVector<int, 4> axes;
-  for (int axis = 0; axis < kMostAxes; ++axis) {
+  for (int axis = 0; axis < MovingAxes::kMost; ++axis) {
     if (Has(mask, axis)) axes.push_back(axis);
   }
   return axes;

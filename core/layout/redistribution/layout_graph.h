@@ -24,8 +24,9 @@ struct PathPrices {
 };
 
 // Nodes are layouts of a type, and edges are steps with their prices, or cost nothing because two
-// layouts hold the same elements. Nodes and edges are made when a search first reaches them, and
-// are the same for all searches. No result depends on earlier searches.
+// layouts hold the same elements. Nodes and edges are made when a search first reaches them, or all
+// at once for a large table; then edges that no search needs are removed. No result depends on
+// earlier searches.
 //
 // Beside the steps along one axis there are those along several: each collective that completes or
 // gathers along a set of axes; a reduce-scatter and an all-to-all to any splits along two axes, and

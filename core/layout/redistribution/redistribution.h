@@ -153,11 +153,9 @@ class RedistributionFinder {
     std::unique_ptr<const Redistribution> path;  // never null
     bool used = false;
   };
+
   absl::StatusOr<Known*> FindOrSearch(const MeshLayout& from, const MeshLayout& to,
                                       const TensorType& type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::optional<Redistribution> Search(const MeshLayout& from, const MeshLayout& to,
-                                       const TensorType& type)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Mesh mesh_;
   const CollectivePrices* const prices_;

@@ -1,9 +1,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/layout/redistribution/gather_and_split.h"
 #include "core/layout/redistribution/layout_graphs.h"
-#include "core/layout/redistribution/moving_axes.h"
 #include "core/layout/redistribution/redistribution.h"
 #include "core/layout/redistribution/stated_path.h"
 #include "core/status/status_macros.h"
@@ -16,27 +14,6 @@ RedistributionFinder::RedistributionFinder(Mesh mesh, const CollectivePrices* pr
       graphs_(std::make_unique<LayoutGraphs>(mesh_, PathPrices{*prices, *prices})) {}
 
 RedistributionFinder::~RedistributionFinder() = default;
-
-std::optional<Redistribution> RedistributionFinder::Search(const MeshLayout& from,
-                                                           const MeshLayout& to,
-                                                           const TensorType& type) {
-  const MovingAxes moving(from, to, mesh_);
-  const MeshLayout source = moving.Select(from), target = moving.Select(to);
-  std::optional<Redistribution> path;
-  if (moving.axes().size() <= MovingAxes::kMost) {
-    path = graphs_->For(moving, from, to, type).Find(source, target);
-  } else if (HoldSameElements(from, to, type.shape, mesh_)) {
-    path.emplace();
-  } else {
-    path = GatherAndSplit(source, target, moving.Submesh(mesh_));
-  }
-  if (!path.has_value()) return path;
-  for (RedistributionStep& step : path->steps) step = moving.Restore(step);
-  if (moving.axes().size() > MovingAxes::kMost) {
-    path->seconds = SecondsOf(path->steps, type, mesh_, *prices_);
-  }
-  return path;
-}
 
 absl::Status RedistributionFinder::State(const MeshLayout& from, const MeshLayout& to,
                                          const TensorType& type,
@@ -61,7 +38,7 @@ absl::StatusOr<RedistributionFinder::Known*> RedistributionFinder::FindOrSearch(
   if (const auto stated = stated_.find(key); stated != stated_.end()) {
     path = {stated->second, SecondsOf(stated->second, type, mesh_, *prices_)};
   } else {
-    path = Search(from, to, type);
+    path = graphs_->Find(from, to, type);
   }
   if (!path.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(

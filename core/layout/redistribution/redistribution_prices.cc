@@ -1,11 +1,14 @@
 #include "core/layout/redistribution/redistribution_prices.h"
 
-#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "core/layout/redistribution/moving_axes.h"
+#include "core/layout/redistribution/redistribution.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -17,17 +20,12 @@ struct Layouts {
   std::vector<size_t> positions;
 };
 
-// Returns the layouts by the dimensions and units of their splits in other units than 1.
-std::map<std::vector<std::pair<int, int64_t>>, Layouts> ByUnits(
-    absl::Span<const MeshLayout> layouts, const MovingAxes& moving) {
-  std::map<std::vector<std::pair<int, int64_t>>, Layouts> by_units;
+std::map<LayoutGraphs::Units, Layouts> ByUnits(absl::Span<const MeshLayout> layouts,
+                                               const MovingAxes& moving) {
+  std::map<LayoutGraphs::Units, Layouts> by_units;
   for (size_t i = 0; i < layouts.size(); ++i) {
-    std::vector<std::pair<int, int64_t>> units;
     MeshLayout layout = moving.Select(layouts[i]);
-    for (const AxisLayout& along : layout.axes()) {
-      if (along.split() && along.unit != 1) units.emplace_back(along.dim, along.unit);
-    }
-    Layouts& alike = by_units[units];
+    Layouts& alike = by_units[LayoutGraphs::UnitsOf(layout)];
     alike.layouts.push_back(std::move(layout));
     alike.positions.push_back(i);
   }
@@ -37,14 +35,7 @@ std::map<std::vector<std::pair<int, int64_t>>, Layouts> ByUnits(
 }  // namespace
 
 RedistributionPrices::RedistributionPrices(const Mesh& mesh, const PathPrices& prices)
-    : mesh_(mesh), prices_(prices), graphs_(mesh_, prices), finder_(mesh, &prices.chosen_by) {}
-
-double RedistributionPrices::FindOne(const MeshLayout& from, const MeshLayout& to,
-                                     const TensorType& type) {
-  const absl::StatusOr<const Redistribution*> found = finder_.Find(from, to, type);
-  if (!found.ok()) return std::numeric_limits<double>::infinity();
-  return SecondsOf((*found)->steps, type, mesh_, prices_.priced_by);
-}
+    : mesh_(mesh), prices_(prices), graphs_(mesh_, prices) {}
 
 absl::StatusOr<std::vector<double>> RedistributionPrices::Find(absl::Span<const MeshLayout> from,
                                                                absl::Span<const MeshLayout> to,
@@ -56,16 +47,19 @@ absl::StatusOr<std::vector<double>> RedistributionPrices::Find(absl::Span<const 
   const MovingAxes moving(from[0], to[0], mesh_);
   if (!moving.all_move()) {
     for (size_t i = 0; i < prices.size(); ++i) {
-      prices[i] = FindOne(from[i / to.size()], to[i % to.size()], type);
+      const auto path = graphs_.Find(from[i / to.size()], to[i % to.size()], type);
+      prices[i] = path.has_value() ? SecondsOf(path->steps, type, mesh_, prices_.priced_by)
+                                   : std::numeric_limits<double>::infinity();
     }
     return prices;
   }
   const auto all_targets = ByUnits(to, moving);
   for (const auto& [from_units, sources] : ByUnits(from, moving)) {
     for (const auto& [to_units, targets] : all_targets) {
-      LayoutGraph& graph =
-          graphs_.For(moving, from[sources.positions[0]], to[targets.positions[0]], type);
-      const std::vector<double> found = graph.FindPrices(sources.layouts, targets.layouts);
+      LayoutGraphs::Units units = from_units;
+      absl::c_copy(to_units, std::back_inserter(units));
+      const std::vector<double> found =
+          graphs_.For(moving, units, type).FindPrices(sources.layouts, targets.layouts);
       for (size_t i = 0; i < found.size(); ++i) {
         const size_t row = sources.positions[i / targets.positions.size()];
         prices[row * to.size() + targets.positions[i % targets.positions.size()]] = found[i];

@@ -9,7 +9,6 @@
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
 #include "core/layout/redistribution/layout_graphs.h"
-#include "core/layout/redistribution/redistribution.h"
 #include "core/tensor/shape.h"
 
 namespace tessera {
@@ -33,12 +32,9 @@ class RedistributionPrices {
                                            absl::Span<const MeshLayout> to, const TensorType& type);
 
  private:
-  double FindOne(const MeshLayout& from, const MeshLayout& to, const TensorType& type);
-
   const Mesh mesh_;
   const PathPrices prices_;
   LayoutGraphs graphs_;
-  RedistributionFinder finder_;  // on meshes of more axes
 };
 
 }  // namespace tessera
