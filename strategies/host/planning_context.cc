@@ -26,6 +26,7 @@
 #include "core/layout/layout_proto.h"
 #include "core/layout/layout_text.h"
 #include "core/layout/redistribution/choice_prices.h"
+#include "core/layout/redistribution/redistribution.h"
 #include "core/layout/redistribution/redistribution_prices.h"
 #include "core/plan/check.h"
 #include "core/plan/choices/pass_names.h"
@@ -226,7 +227,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
   ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(*graphs, request.graph()));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
   const ClusterPrices of_cluster = PricesOn(mesh);
-  RedistributionPrices between(mesh, {ChoicePrices(), of_cluster});
+  RedistributionFinder between(mesh, &ChoicePrices());
   absl::flat_hash_map<absl::string_view, const Op*> op_of;
   for (const Op& op : graph->ops()) op_of.emplace(op.path, &op);
   strategy::Prices prices;
@@ -243,9 +244,9 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
       seconds += SecondsOf(kernel.op, kernel.local);
     }
     for (const PricedUse::Completion& completion : priced.completions) {
-      ASSIGN_OR_RETURN(const std::vector<double> added,
-                       between.Find({completion.from}, {completion.to}, completion.type));
-      seconds += added[0];
+      ASSIGN_OR_RETURN(const Redistribution* const path,
+                       between.Find(completion.from, completion.to, completion.type));
+      seconds += tessera::SecondsOf(path->steps, completion.type, mesh, of_cluster);
     }
     prices.add_seconds(seconds);
   }
@@ -284,23 +285,22 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
     const strategy::PriceRedistributions& request) const {
   constexpr int64_t kMost = int64_t{1} << 24;  // 128 MiB of prices
   ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
-  int64_t size = 0;
-  for (const auto& change : request.changes()) size += SizeOf(change);
-  if (size > kMost) {
-    return absl::InvalidArgumentError(absl::StrCat("prices are asked of ", size,
-                                                   " redistributions at once; at most ", kMost,
-                                                   " are answered"));
-  }
   // Changes of one type share what they find. Large ones come first, so that cores end together.
   struct Group {
     std::vector<int> changes;
     int64_t size = 0;
   };
   std::map<std::string, Group> by_type;
+  int64_t size = 0;
   for (int i = 0; i < request.changes_size(); ++i) {
     Group& group = by_type[request.changes(i).type().SerializeAsString()];
     group.changes.push_back(i);
     group.size += SizeOf(request.changes(i));
+    size += SizeOf(request.changes(i));
+  }
+  if (size > kMost) {
+    return absl::InvalidArgumentError(absl::StrCat("a request asks for ", size, " prices; at most ",
+                                                   kMost, " are answered at once"));
   }
   std::vector<const Group*> groups;
   for (const auto& [type, group] : by_type) groups.push_back(&group);
@@ -309,8 +309,9 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
   OnCores(static_cast<int>(groups.size()), [&](int group) {
     const ClusterPrices of_cluster = PricesOn(mesh);
     RedistributionPrices between(mesh, {ChoicePrices(), of_cluster});
-    for (const int i : groups[group]->changes)
+    for (const int i : groups[group]->changes) {
       found[i] = PricesOf(request.changes(i), mesh, between);
+    }
   });
   strategy::Prices prices;
   for (const auto& seconds : found) {
@@ -353,11 +354,10 @@ StepCost PlanningContext::EstimateProgram(const tessera::Program& step) const {
 }
 
 strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& request) const {
-  const int count = request.plans_size();
   strategy::LoweredPlans lowered;
   std::vector<strategy::LoweredPlans::Lowered*> results;
-  for (int i = 0; i < count; ++i) results.push_back(lowered.add_plans());
-  OnCores(count, [&](int i) {
+  for (int i = 0; i < request.plans_size(); ++i) results.push_back(lowered.add_plans());
+  OnCores(request.plans_size(), [&](int i) {
     auto found = Lower(request.plans(i), request.sections());
     if (found.ok()) {
       *results[i] = *std::move(found);
