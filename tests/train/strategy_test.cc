@@ -155,7 +155,8 @@ TEST(StrategyTest, FaultsOfAPluginAreErrorsThatNameIt) {
   };
   for (const char* const ranks : {"--nproc=3", "--nproc=1"}) {
     expect(ranks, "abort", "strategy faulty: `make_plan` ended its process: signal 6 (Aborted)");
-    expect(ranks, "null", "strategy faulty: `make_plan` ended its process: ");
+    expect(ranks, "segmentation_fault",
+           "strategy faulty: `make_plan` ended its process: signal 11 (Segmentation fault)");
     expect(ranks, "exit", "strategy faulty: `make_plan` ended its process: exit code 0");
   }
   expect("--nproc=3", "abort_in_estimate",
