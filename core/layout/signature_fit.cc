@@ -87,6 +87,24 @@ Signature WithUnits(Signature signature, int64_t factor) {
   return signature;
 }
 
+bool FitsWithin(const Signature& inner, const Signature& outer) {
+  bool split_again = false, split_first = false, units_differ = false;
+  int64_t unit = 0;
+  const auto compare = [&](absl::Span<const AxisLayout> within,
+                           absl::Span<const AxisLayout> parts) {
+    for (size_t i = 0; i < within.size() && i < parts.size(); ++i) {
+      if (!within[i].split()) continue;
+      if (parts[i].split() && parts[i].dim != within[i].dim) continue;
+      (parts[i].split() ? split_again : split_first) = true;
+      units_differ = units_differ || (unit != 0 && unit != within[i].unit);
+      unit = within[i].unit;
+    }
+  };
+  compare(inner.inputs, outer.inputs);
+  compare(inner.outputs, outer.outputs);
+  return !(split_again && split_first && units_differ);
+}
+
 std::optional<Signature> BestSignature(const FittedUse& use, absl::Span<const Arriving> arriving,
                                        const SplitAxis& axis) {
   std::optional<Signature> best;

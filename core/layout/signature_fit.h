@@ -53,6 +53,12 @@ bool MatchesWithUnitFactor(const AxisLayout& named, const AxisLayout& actual, in
 // Returns `signature` with all units multiplied by `factor`.
 Signature WithUnits(Signature signature, int64_t factor);
 
+// Returns whether an operator can be computed by `inner` on the parts that `outer`, its signature
+// along an axis before, leaves. It cannot if `inner` splits one operand in units of another's, of
+// which `outer` splits only one: if rows are split into halves, and each half into the rows of as
+// many groups, the groups of the second half are others than those of the first.
+bool FitsWithin(const Signature& inner, const Signature& outer);
+
 // The layout in which an input arrives; nullopt if it can be brought to any layout, as parameters
 // can.
 using Arriving = std::optional<AxisLayout>;

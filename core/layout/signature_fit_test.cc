@@ -47,6 +47,20 @@ class SignatureFitTest : public ::testing::Test {
   std::vector<TensorType> outputs_ = {{DType::kF32, {8, 4}}};
 };
 
+TEST_F(SignatureFitTest, RowsOfGroupsFitWithinASplitOfTheGroups) {
+  const auto fits = [](const std::string& inner, const std::string& outer) {
+    return FitsWithin(*ParseSignature(inner), *ParseSignature(outer));
+  };
+  // The rows of x belong to groups of 2, whose sums the operator makes.
+  EXPECT_FALSE(fits("S(0, 2) -> S(0)", "S(0, 7) -> P"));
+  EXPECT_TRUE(fits("S(0, 2) -> S(0)", "S(0, 2) -> S(0)"));
+  EXPECT_TRUE(fits("S(0, 2) -> S(0)", "S(1) -> P"));
+  EXPECT_TRUE(fits("S(0, 2) -> S(0)", "B -> B"));
+  EXPECT_TRUE(fits("S(0) -> P", "S(0, 2) -> S(0)"));
+  // Operands of one unit may be independent of each other.
+  EXPECT_TRUE(fits("S(0), S(0) -> P(min)", "S(0), B -> P(min)"));
+}
+
 TEST_F(SignatureFitTest, TakesWhatArrivesAndSplitsABroadcast) {
   AddSignatures({"P, B -> P", "S(0), B -> S(0)", "B, S(1) -> S(1)", "S(1), S(0) -> P"});
   EXPECT_EQ(Best({"S(0)", "B"}), "S(0), B -> S(0)");

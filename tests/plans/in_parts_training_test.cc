@@ -61,6 +61,22 @@ TEST(InPartsTrainingTest, RecomputedAndInMicroBatches) {
   }
 }
 
+// Each slice of the words has its own logits, and its own part of the gradient.
+TEST(InPartsTrainingTest, SlicesOfTheHead) {
+  const TrainingRun untied =
+      Gpt({.heads = 2, .head_dim = 5, .vocabulary = 11, .untied_head = true});
+  const char kHalves[] = "slice { path: 'head.weight' count: 2 }";
+  ExpectSame(untied, ByChannels(kModelAxis, kHalves), {2, 3});
+  for (const char* fields : {"micro_batches: 2 recompute: 'blocks.*'", "logits: KEPT"}) {
+    SCOPED_TRACE(fields);
+    const std::string part = absl::StrCat("parts { graph: 'train' ", fields, " }");
+    ExpectSame(untied, ByChannels(kModelAxis, absl::StrCat(kHalves, part)), {2});
+  }
+  // The embedding is the head.
+  ExpectSame(Gpt(), ByChannels(kModelAxis, "slice { path: 'wte.weight' count: 3 }"), {2});
+  ExpectSame(OnCpu(untied), ByChannels(kModelAxis, kHalves), {2}, 1e-4);
+}
+
 TEST(InPartsTrainingTest, OnCpu) {
   ExpectSame(OnCpu(Gpt()), ByChannels(kModelAxis), {2, 3}, 1e-4);
   const char kBf16[] = "precision { parameters: BF16 }";

@@ -2,6 +2,7 @@
 #ifndef TESSERA_CORE_PLAN_GRAPH_OP_SIGNATURES_H_
 #define TESSERA_CORE_PLAN_GRAPH_OP_SIGNATURES_H_
 
+#include <utility>
 #include <vector>
 
 #include "core/graph/graph.h"
@@ -14,8 +15,11 @@ namespace tessera {
 class OpSignatures {
  public:
   OpSignatures(const Graph& graph, const Op& op)
+      : OpSignatures(graph, op, graph.TypesOf(op.outputs)) {}
+  // The same for an op whose outputs are not in the Graph yet; `outputs` are their types.
+  OpSignatures(const Graph& graph, const Op& op, std::vector<TensorType> outputs)
       : inputs_(graph.TypesOf(op.inputs)),
-        outputs_(graph.TypesOf(op.outputs)),
+        outputs_(std::move(outputs)),
         signatures_(op.kind->Signatures({inputs_, outputs_, op.attributes})) {}
 
   // Valid as long as this object.

@@ -24,12 +24,15 @@ namespace {
 class AxisCompletion {
  public:
   AxisCompletion(const Graph& graph, const Table<OpId, LocalTypes>& types,
-                 const AxisDecisions& decisions, const Mesh::Axis& axis)
+                 const Table<OpId, std::vector<AxisUse>>& preceding, const AxisDecisions& decisions,
+                 const Mesh& mesh, int axis)
       : graph_(graph),
         types_(types),
+        preceding_(preceding),
         decisions_(decisions),
-        axis_(axis),
-        split_{axis.size, /*even=*/false, /*keeps_units=*/false},
+        mesh_(mesh),
+        axis_(mesh.axis(axis)),
+        split_{axis_.size, /*even=*/false, /*keeps_units=*/false},
         flexible_(graph.values().size(), false),
         deferred_(graph.ops().size(), false) {
     result_.values.resize(graph.values().size());
@@ -67,9 +70,28 @@ class AxisCompletion {
   OpTypes TypesOf(OpId id) const {
     return {types_[id].inputs, types_[id].outputs, graph_.op(id).attributes};
   }
-  // Returns an op's signatures along this axis.
+  // Return an op's signatures along this axis: those that need not be stated, those that must be,
+  // and all.
   std::vector<Signature> SignaturesOf(OpId id) const {
-    return graph_.op(id).kind->Signatures(TypesOf(id));
+    return Within(id, graph_.op(id).kind->Signatures(TypesOf(id)));
+  }
+  std::vector<Signature> StatedSignaturesOf(OpId id) const {
+    return Within(id, graph_.op(id).kind->StatedSignatures(TypesOf(id)));
+  }
+  std::vector<Signature> AllSignaturesOf(OpId id) const {
+    return Within(id, graph_.op(id).kind->AllSignatures(TypesOf(id)));
+  }
+  // Returns those of `signatures` by which an op can be computed on what the preceding axes leave.
+  std::vector<Signature> Within(OpId id, std::vector<Signature> signatures) const {
+    for (size_t axis = 0; axis < preceding_[id].size(); ++axis) {
+      const AxisUse& use = preceding_[id][axis];
+      if (use.kind != AxisUse::Kind::kSigned || mesh_.axis(axis).size == 1) continue;
+      signatures.erase(
+          std::remove_if(signatures.begin(), signatures.end(),
+                         [&](const Signature& s) { return !FitsWithin(s, use.signature); }),
+          signatures.end());
+    }
+    return signatures;
   }
   FittedUse FittedUseOf(OpId id, absl::Span<const Signature> signatures) const {
     return {signatures, types_[id].inputs, types_[id].outputs};
@@ -117,7 +139,7 @@ class AxisCompletion {
       if (decisions_.gathers[id]) return NotOnRange(graph_.op(id), axis_.name);
       return *std::move(flat);
     }
-    const std::vector<Signature> signatures = op.kind->AllSignatures(TypesOf(id));
+    const std::vector<Signature> signatures = AllSignaturesOf(id);
     const auto named = absl::c_find_if(signatures, [&](const Signature& signature) {
       return IsMultipleOf(planned.signature, signature);
     });
@@ -135,7 +157,7 @@ class AxisCompletion {
   }
 
   absl::Status NoSignature(OpId id, const AxisUse& planned) const {
-    const std::vector<Signature> possible = graph_.op(id).kind->AllSignatures(TypesOf(id));
+    const std::vector<Signature> possible = AllSignaturesOf(id);
     return NoSuchSignature(graph_, graph_.op(id), planned, possible, axis_.name);
   }
 
@@ -201,8 +223,7 @@ class AxisCompletion {
   // none.
   std::optional<AxisUse> DualUse(OpId id, OpId forward, const std::vector<Signature>& signatures) {
     if (result_.ops[forward].signature.in_parts) {
-      std::optional<Signature> stated =
-          DualSignature(id, forward, graph_.op(id).kind->StatedSignatures(TypesOf(id)));
+      std::optional<Signature> stated = DualSignature(id, forward, StatedSignaturesOf(id));
       if (stated.has_value() && stated->in_parts) return AxisUse::By(*std::move(stated));
     }
     std::optional<Signature> whole = DualSignature(id, forward, signatures);
@@ -363,7 +384,9 @@ class AxisCompletion {
 
   const Graph& graph_;
   const Table<OpId, LocalTypes>& types_;
+  const Table<OpId, std::vector<AxisUse>>& preceding_;
   const AxisDecisions& decisions_;
+  const Mesh& mesh_;
   const Mesh::Axis& axis_;
   const SplitAxis split_;
   // Until its op is chosen, result_.values has for a flexible value the layout that results if the
@@ -376,8 +399,10 @@ class AxisCompletion {
 }  // namespace
 
 absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, const Table<OpId, LocalTypes>& types,
-                                        const AxisDecisions& decisions, const Mesh::Axis& axis) {
-  return AxisCompletion(graph, types, decisions, axis).Complete();
+                                        const Table<OpId, std::vector<AxisUse>>& preceding,
+                                        const AxisDecisions& decisions, const Mesh& mesh,
+                                        int axis) {
+  return AxisCompletion(graph, types, preceding, decisions, mesh, axis).Complete();
 }
 
 }  // namespace tessera

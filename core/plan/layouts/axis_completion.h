@@ -47,8 +47,10 @@ struct AxisResult {
   Table<ValueId, AxisLayout> values;  // as they are made; a state's input value as it is stored
 };
 
+// `preceding` are the uses of each op along the preceding axes, `axis` is the next one of `mesh`.
 absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, const Table<OpId, LocalTypes>& types,
-                                        const AxisDecisions& decisions, const Mesh::Axis& axis);
+                                        const Table<OpId, std::vector<AxisUse>>& preceding,
+                                        const AxisDecisions& decisions, const Mesh& mesh, int axis);
 
 }  // namespace tessera
 

@@ -148,7 +148,7 @@ class GraphLayout {
     decisions.stored = AlongAxis(stored_, axis);
     decisions.updated = AlongAxis(updated_, axis);
     ASSIGN_OR_RETURN(AxisResult result,
-                     tessera::CompleteAxis(graph_, types_, decisions, mesh_.axis(axis)));
+                     tessera::CompleteAxis(graph_, types_, result_.ops, decisions, mesh_, axis));
     for (const State* cache : caches_) {
       MeshLayout& layout = result_.caches[cache->path];
       if (result.values[cache->updated].split()) {

@@ -1,11 +1,15 @@
 #include "core/plan/rewrite/in_parts.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "core/layout/signature_fit.h"
 #include "core/plan/graph/copy_graph.h"
+#include "core/plan/graph/op_signatures.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -65,6 +69,7 @@ class PartsWriter {
       for (const ValueId output : recorded.outputs) {
         outputs.push_back(ValueOf(parts, output, whole));
       }
+      SetRegions(op, absl::MakeSpan(outputs));
       op.path = outputs[0].path;
       const OpId appended = Append(id, std::move(op), outputs);
       for (size_t i = 0; i < outputs.size(); ++i) {
@@ -91,6 +96,46 @@ class PartsWriter {
       between.path = absl::StrCat(path, "_", i);
     }
     return between;
+  }
+
+  // Sets the regions of the values that a part of a slice of an op computes, unless they are known.
+  // Where its inputs are slices, a signature says along which dimension its outputs are: logits by
+  // a slice of a head's words are those of these words.
+  void SetRegions(const Op& part, absl::Span<Value> outputs) const {
+    std::vector<Arriving> arriving;
+    const Value* sliced = nullptr;
+    int dim = kNone;
+    for (const ValueId input : part.inputs) {
+      const Value& value = out_.value(input);
+      const int split = SlicedDim(value);
+      arriving.push_back(split == kNone ? AxisLayout::Broadcast() : AxisLayout::Split(split));
+      if (split == kNone) continue;
+      sliced = &value;
+      dim = split;
+    }
+    if (sliced == nullptr) return;
+    std::vector<TensorType> types;
+    for (const Value& output : outputs) types.push_back(output.type);
+    const OpSignatures use(out_, part, types);
+    const std::optional<Signature> signature =
+        BestSignature(use.fitted(), arriving, {.parts = 1, .even = false});
+    for (size_t i = 0; signature.has_value() && i < outputs.size(); ++i) {
+      const AxisLayout& layout = signature->outputs[i];
+      if (outputs[i].region != nullptr || !layout.split()) continue;
+      const Shape& shape = outputs[i].type.shape;
+      Region region = {Shape(shape.size(), 0), shape};
+      region.start[layout.dim] = sliced->region->start[dim];
+      region.global[layout.dim] = sliced->region->global[dim];
+      outputs[i].region = std::make_shared<const Region>(std::move(region));
+    }
+  }
+
+  // Returns the dimension along which a value is a slice, or kNone.
+  static int SlicedDim(const Value& value) {
+    if (value.region == nullptr) return kNone;
+    const auto [slice, all] = absl::c_mismatch(value.type.shape, value.region->global);
+    return slice == value.type.shape.end() ? kNone
+                                           : static_cast<int>(slice - value.type.shape.begin());
   }
 
   // Appends an op that is `old` or a part of it.

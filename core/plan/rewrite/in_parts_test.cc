@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "core/ops/ops.h"
+#include "core/plan/rewrite/slices.h"
+#include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
 
 namespace tessera {
@@ -81,6 +83,38 @@ TEST(InPartsTest, PartsAreNumberedAndHaveThePlaceOfTheirOp) {
   EXPECT_EQ(gradient.gradient_of, kNone);
   EXPECT_EQ(graph.value(gradient.outputs[0]).complete_gradient_of,
             graph.FindState("block.w")->input);
+}
+
+// Logits by a slice of the words are those of these words.
+TEST(InPartsTest, BetweenPartsOfASliceValuesHaveItsRegion) {
+  std::vector<Graph> graphs;
+  Graph& graph = graphs.emplace_back("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {2, 5}}, 0);
+  const Tensor targets = graph.Input("targets", {DType::kI32, {2}}, 0);
+  const Tensor w = graph.Parameter("w", {7, 5}, Initializer::Constant(1));
+  const RowLogits rows = LinearLogSumExp(x, w, targets);
+  const Tensor loss = ReduceSum(Subtract(rows.lse, rows.target_logit), {0});
+  const auto gradients = RecordGradients(graph, loss, {w});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  graph.SetOutput("gradient", gradients->front());
+
+  const Plan plan = ParsePlan("stages { slice { path: 'w' count: 2 } }");
+  const auto slices = FindSlices(plan.stages(0), graphs);
+  ASSERT_TRUE(slices.ok()) << slices.status();
+  const auto sliced = SliceGraphs(graphs, *slices);
+  ASSERT_TRUE(sliced.ok()) << sliced.status();
+  const Graph in_parts =
+      InParts(sliced->front(), {"linear_log_sum_exp", "linear_log_sum_exp_grad"});
+  int logits = 0;
+  for (const Op& op : in_parts.ops()) {
+    const Value& value = in_parts.value(op.outputs[0]);
+    if (op.part == kNone || value.type.shape.size() != 2 || value.type.shape[1] == 5) continue;
+    ++logits;
+    ASSERT_NE(value.region, nullptr) << value.path;
+    EXPECT_EQ(value.region->start, (Shape{0, op.slice * 4})) << value.path;
+    EXPECT_EQ(value.region->global, (Shape{2, 7})) << value.path;
+  }
+  EXPECT_EQ(logits, 6);  // of each slice, forward and backward, and their gradients
 }
 
 TEST(InPartsTest, WithoutOpsInPartsTheGraphIsTheSame) {

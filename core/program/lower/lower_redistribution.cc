@@ -55,7 +55,23 @@ absl::StatusOr<ProgramValueId> Redistributor::Redistribute(ProgramValueId id,
                                    builder_.FindOrAddPart(tensor.With(step.to))},
                                   id));
   }
-  return id;
+  return WithShapesOf(tensor.With(to), id);
+}
+
+// Layouts that hold the same elements may give a rank without any of them different shapes, such as
+// [1, 0] and [0, 1]. An operator may need to know which: the statistics of 1 row without channels
+// count this row.
+absl::StatusOr<ProgramValueId> Redistributor::WithShapesOf(const PartRule& part,
+                                                           ProgramValueId id) {
+  const Mesh& mesh = finder_.mesh();
+  const Box last = part.At(mesh, mesh.CoordinatesOf(mesh.size() - 1));
+  if (!last.empty()) return id;  // no rank's part is
+  const PartId wanted = builder_.FindOrAddPart(part);
+  if (builder_.value(id).part == wanted) return id;
+  ASSIGN_OR_RETURN(id, builder_.EnsurePadded(id));
+  const ProgramValue& value = builder_.value(id);
+  return builder_.AddView(absl::StrCat(value.path, ".reshaped"), value.type, id, {0, value.strides},
+                          value.role, wanted);
 }
 
 absl::StatusOr<ProgramValueId> Redistributor::EmitStep(const Step& step, ProgramValueId id) {

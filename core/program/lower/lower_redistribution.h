@@ -24,7 +24,7 @@ class Redistributor {
 
   // Adds the instructions that bring the value `id` from layout `from` to layout `to`, and returns
   // the new value. `tensor` describes what all ranks together hold of the value. Collectives run on
-  // `stream`.
+  // `stream`. Each rank's part has the shape that `to` gives it, even if it is empty.
   absl::StatusOr<ProgramValueId> Redistribute(ProgramValueId id, const PartRule& tensor,
                                               const MeshLayout& from, const MeshLayout& to,
                                               absl::string_view stream);
@@ -41,6 +41,9 @@ class Redistributor {
     Shape shape;  // padded local shape after the step
     PartId part;  // the rule of the part after the step
   };
+
+  // Returns `id`, which holds the elements of `part`, or a view of it with the shapes of `part`.
+  absl::StatusOr<ProgramValueId> WithShapesOf(const PartRule& part, ProgramValueId id);
 
   // Each emits the instructions of a step on the value `id`, and returns the result.
   absl::StatusOr<ProgramValueId> EmitStep(const Step& step, ProgramValueId id);
