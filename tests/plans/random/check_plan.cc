@@ -30,6 +30,9 @@ Outcome OutcomeOfError(const absl::Status& status) {
   if (absl::StrContains(message, "the Plan's redistribution")) {  // drawn, or completed
     return {OutcomeKind::kInternal, message};
   }
+  if (absl::StrContains(message, "instruction ")) {  // a Plan is refused before it runs
+    return {OutcomeKind::kInternal, message};
+  }
   if (message.empty() || absl::StrContains(message, '\n')) {
     return {OutcomeKind::kInternal,
             absl::StrCat("a refusal is not one line: ", absl::CEscape(message))};
