@@ -29,7 +29,8 @@ OpParts PartsOf(const Graph& graph, const Op& op);
 // its path.
 //
 // This rewriting comes after layouts on a mesh have been chosen, which say what is computed in
-// parts, and before all others, which repeat and split existing ops.
+// parts; so an op may be a slice, and values between its parts then have regions, too. It comes
+// before kept logits, recomputation and micro-batches, which repeat and split existing ops.
 Graph WriteInParts(const Graph& graph, const Table<OpId, bool>& in_parts);
 
 }  // namespace tessera
