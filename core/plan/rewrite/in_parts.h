@@ -30,7 +30,7 @@ OpParts PartsOf(const Graph& graph, const Op& op);
 //
 // This rewriting comes after layouts on a mesh have been chosen, which say what is computed in
 // parts; so an op may be a slice, and values between its parts then have regions, too. It comes
-// before kept logits, recomputation and micro-batches, which repeat and split existing ops.
+// before kept logits, recomputation and micro-batches, which change, repeat and split existing ops.
 Graph WriteInParts(const Graph& graph, const Table<OpId, bool>& in_parts);
 
 }  // namespace tessera
