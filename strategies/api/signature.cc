@@ -27,7 +27,8 @@ std::vector<std::string> LayoutsIn(absl::string_view text) {
 
 Signature ParseSignature(absl::string_view text) {
   const size_t arrow = text.find("->");
-  Signature signature = {.text = std::string(text)};
+  Signature signature;
+  signature.text = std::string(text);
   signature.inputs = LayoutsIn(absl::StripAsciiWhitespace(text.substr(0, arrow)));
   if (arrow != absl::string_view::npos) {
     signature.outputs = LayoutsIn(absl::StripAsciiWhitespace(text.substr(arrow + 2)));

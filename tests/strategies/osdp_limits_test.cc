@@ -190,7 +190,8 @@ Instance Draw(uint64_t seed) {
   GptConfig sizes = TinyGpt(1 + up_to(4));
   sizes.set_untied_head(up_to(1) == 1);
   sizes.set_vocabulary(100 + up_to(900));
-  Instance instance = {.setup = SetupOf(sizes)};
+  Instance instance;
+  instance.setup = SetupOf(sizes);
   PlanningSetup& setup = instance.setup;
   setup.ranks = 1 + up_to(5);
   setup.config.set_batch(setup.ranks * (1 + up_to(1)));

@@ -43,7 +43,7 @@ std::string Refused(const std::string& program, std::vector<std::string> flags,
                     const std::string& data) {
   const std::string parent = NewFolder();
   flags.insert(flags.end(), {"--data=" + data, "--out=" + parent + "/run"});
-  const auto begin = std::chrono::steady_clock::now();
+  [[maybe_unused]] const auto begin = std::chrono::steady_clock::now();
   const Result result = RunProgram(program, flags);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   // On a machine that is busy with other tests; alone it takes a tenth.
