@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/train/data/testing/idx_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -207,9 +208,9 @@ TEST(BadDataTest, DataOfOtherModels) {
   const std::string no_tokens =
       " in each row, and rows of pictures have pictures and labels: --data may be a UTF-8 text";
   for (const std::string& data : {pictures, std::string("fashion-mnist")}) {
-    EXPECT_THAT(
-        Refused(GptProgram(), TinyFlags(), data),
-        StartsWith(data + ": the model reads tokens i32[16] and targets i32[16]" + no_tokens));
+    EXPECT_THAT(Refused(GptProgram(), TinyFlags(), data),
+                StartsWith(absl::StrCat(
+                    data, ": the model reads tokens i32[16] and targets i32[16]", no_tokens)));
     EXPECT_THAT(Refused(MlpProgram(), {}, data), AllOf(StartsWith(data), HasSubstr(no_tokens)));
   }
   EXPECT_THAT(Refused(GptProgram(), TinyFlags(), file),
