@@ -94,7 +94,7 @@ void EditMessage(Message& message, std::mt19937& random) {
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor* const field = message.GetDescriptor()->field(
       static_cast<int>(random() % message.GetDescriptor()->field_count()));
-  constexpr int kNumbers[] = {0, 1, 2, 3, 4, -1, 9999999};
+  constexpr int kNumbers[] = {0, 1, 2, 3, 4, -1, 99999};
   const int number = kNumbers[random() % std::size(kNumbers)];
   if (field->is_repeated()) {
     const bool edits = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE ||
