@@ -116,13 +116,13 @@ TEST(GuidanceTest, ALongEvaluationIsAnnounced) {
   EXPECT_THAT(fast.out, Not(HasSubstr("evaluating"))) << "it is over before one reads that";
   // So many batches take long on any machine: the run is killed once it has announced them.
   const std::string text = NewFolder() + "/text";
-  WriteFile(text, std::string(20'000'000, 'a'));
-  RunningProgram slow(GptProgram(),
-                      Tiny({"--data=" + text, "--device=reference", "--steps=1", "--batch=1",
-                            "--set=eval_batches=100000", "--out=" + NewFolder() + "/run"}));
+  WriteFile(text, std::string(8'000'000, 'a'));
+  RunningProgram slow(GptProgram(), Tiny({"--data=" + text, "--device=reference", "--steps=1",
+                                          "--batch=1", "--set=eval_batches=40000,model.channels=64",
+                                          "--out=" + NewFolder() + "/run"}));
   EXPECT_TRUE(slow.WaitFor([&] {
     return std::regex_search(slow.Out(),
-                             std::regex("\nstep 1: evaluating 100000 batches, about [^\\n]+; "
+                             std::regex("\nstep 1: evaluating 40000 batches, about [^\\n]+; "
                                         "--set=eval_batches=N sets how many\n"));
   })) << slow.Out()
       << slow.Err();
